@@ -1,0 +1,72 @@
+# The one list of commands; CI and the hooks call the same ones. `make help` prints it.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+ARGS ?=
+PYTEST_ARGS ?=
+CXX_FILES = $(shell git ls-files 'native/*.h' 'native/*.cc' 'native/*.cu' 'native/*.cuh')
+
+.DEFAULT_GOAL := help
+.PHONY: help install dev validate native test test-slow lint format typecheck stubs tidy bench cuda tsan asan hooks clean
+
+help: ## Print this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv "$(VENV)"
+
+# The C++ part is built by the product itself (flows/build.py, cached by content), so the editable install skips CMake.
+$(VENV)/.installed: pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(PIP) install -q -c constraints.txt scikit-build-core pybind11 cmake ninja
+	$(PIP) install -q -c constraints.txt --no-build-isolation -C wheel.cmake=false -e .
+	@touch "$@"
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(PIP) install -q -c constraints.txt --no-build-isolation -C wheel.cmake=false -e '.[dev]'
+	@touch "$@"
+
+install: $(VENV)/.installed ## Create the virtual environment with the pinned packages
+dev: $(VENV)/.installed-dev ## ... and what tests and linters need
+
+validate: install ## Build the engine, measure serial against batched decode, say what was found (options: ARGS="--levels 2,4")
+	@"$(BIN)/paceline" validate $(ARGS)
+
+native: dev ## Build the engine of this tree and put its module beside engine/*.py
+	@folder="$$("$(BIN)/paceline" build --print-folder)" && cp -f "$$folder"/engine/_native*.so engine/ && echo "engine from $$folder"
+
+test: native ## Run the tests
+	"$(BIN)/python" -m pytest $(PYTEST_ARGS)
+
+test-slow: native ## Run the wide sweeps too
+	"$(BIN)/python" -m pytest -m "slow or not slow" $(PYTEST_ARGS)
+
+lint: dev ## Formatting, lint rules, types, import rules
+	"$(BIN)/ruff" check .
+	"$(BIN)/ruff" format --check .
+	"$(BIN)/mypy"
+	"$(BIN)/lint-imports"
+	"$(BIN)/clang-format" --dry-run --Werror $(CXX_FILES)
+
+stubs: native ## Hold engine/_native.pyi against the compiled module
+	"$(BIN)/python" -m mypy.stubtest engine._native --ignore-disjoint-bases
+
+tidy: dev ## clang-tidy on the host code
+	"$(BIN)/cmake" -S native -B build/tidy -G Ninja -DCMAKE_EXPORT_COMPILE_COMMANDS=ON \
+	  -Dpybind11_DIR="$$("$(BIN)/python" -m pybind11 --cmakedir)" -DPython_EXECUTABLE="$(abspath $(BIN))/python"
+	"$(BIN)/python" "$(VENV)/bin/run-clang-tidy" -quiet -clang-tidy-binary "$(BIN)/clang-tidy" -p build/tidy 'native/(parallel|model|runtime)/.*\.cc'
+
+format: dev ## Rewrite files to the house's format
+	"$(BIN)/ruff" check --fix .
+	"$(BIN)/ruff" format .
+	"$(BIN)/clang-format" -i $(CXX_FILES)
+
+tsan asan: dev ## Run the native stress program under ThreadSanitizer / AddressSanitizer + UBSan
+	cd native && "$(abspath $(BIN))/cmake" --preset $@ && "$(abspath $(BIN))/cmake" --build --preset $@ --target check
+
+hooks: dev ## Install the pre-commit hooks, which call the commands above
+	"$(BIN)/pre-commit" install
+
+clean: ## Remove what was built here (the cache of builds and checkpoints stays)
+	rm -rf build engine/_native*.so .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
