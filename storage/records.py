@@ -161,7 +161,9 @@ def load(path: Path) -> Record:
     if not isinstance(body, dict) or "record_version" not in body:
         raise RecordError(f"{path}: not a paceline record: field 'record_version' is missing")
     if body["record_version"] != RECORD_VERSION:
-        raise RecordError(f"{path}: record_version {body['record_version']!r}: this version reads {RECORD_VERSION}; install a newer paceline")
+        raise RecordError(
+            f"{path}: record_version {body['record_version']!r}: this version reads {RECORD_VERSION}; install a newer paceline"
+        )
     stated = body.pop("digest", None)
     if stated != digest(body):
         raise RecordError(f"{path}: digest {stated!r} does not match the content: the file was altered or cut short")
