@@ -91,21 +91,17 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     """End the supervisor and all it started; does nothing where it has ended by itself."""
     try:
         if process.poll() is None:
-            _signal_group(process.pid, signal.SIGTERM)
+            process.terminate()  # the supervisor alone: it passes the signal on, once
             with suppress(subprocess.TimeoutExpired):
                 process.wait(supervisor.GRACE_S + _SLACK_S)
     finally:
         # A second interrupt, a supervisor that is stuck, or one that was killed before it could end the others.
         if process.poll() in (None, -signal.SIGKILL):
-            _signal_group(process.pid, signal.SIGKILL)
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.wait()
         if process.stdin is not None:
             process.stdin.close()
-
-
-def _signal_group(group: int, number: int) -> None:
-    with suppress(ProcessLookupError):
-        os.killpg(group, number)
 
 
 def _signal_name(number: int) -> str:
