@@ -1,0 +1,50 @@
+"""How long a measurement should take and how long it may: for the time left, the budget and the deadline."""
+
+from dataclasses import dataclass, field
+
+from storage.records import Spec
+
+PATIENCE = 10.0  # an engine three times slower must finish, and fail on merit
+LEAST_PATIENCE = 4.0  # whatever the longest time is
+LEAST_DEADLINE_S = 60.0
+_START_S = 3.0  # process, imports, mapping and packing the checkpoint: a guess until something was measured
+_TOKEN_S = 0.02  # one decode step: likewise
+
+
+@dataclass
+class Expectations:
+    """Learns from the measurements of this run. Not thread-safe; one measurement runs at a time."""
+
+    longest_s: float  # deadline while nothing is known
+    _walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)  # (mode, level) -> seconds of whole processes
+
+    def observe(self, spec: Spec, wall_s: float) -> None:
+        """Take in a measurement that succeeded."""
+        self._walls.setdefault((spec.mode, spec.level), []).append(wall_s)
+
+    def expected_s(self, spec: Spec) -> float:
+        """Seconds of the whole process: as before at this mode and level, else scaled from what is known, else guessed."""
+        same = self._walls.get((spec.mode, spec.level))
+        if same:
+            return sum(same) / len(same)
+        if not self._walls:
+            return _START_S + _TOKEN_S * _steps(spec)
+        # Scale from the nearest measured process by the steps it takes; a whole process grows no faster than that.
+        (mode, level), walls = min(self._walls.items(), key=lambda item: (item[0][0] != spec.mode, abs(item[0][1] - spec.level)))
+        other = spec.model_copy(update={"mode": mode, "level": level})
+        known = sum(walls) / len(walls)
+        work = max(known - _START_S, 0.1 * known)
+        return known - work + work * _steps(spec) / _steps(other)
+
+    def deadline_s(self, spec: Spec) -> float:
+        """Seconds after which the process is ended."""
+        if not self._walls:
+            return self.longest_s
+        expected = self.expected_s(spec)
+        return min(max(PATIENCE * expected, LEAST_DEADLINE_S), max(self.longest_s, LEAST_PATIENCE * expected))
+
+
+def _steps(spec: Spec) -> int:
+    """Steps of the whole process: serial legs take turns, batch legs go together."""
+    turns = spec.level if spec.mode == "serial" else -(-spec.level // spec.slots)
+    return turns * (spec.warmup + spec.runs) * (spec.new_tokens + 1)

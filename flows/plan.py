@@ -1,0 +1,173 @@
+"""The plan of a run: ordered blocks of pairs, worked out from the parameters alone.
+
+A pair is serial and batch at one level, one right after the other in random order; a block is one pair of every level, the
+levels shuffled. The order follows from the seed by a digest, so that block N is the same whether or not more blocks follow,
+in every version of Python; and it is written down (plan.json).
+"""
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from flows.parameters import ValidationParameters
+from storage.records import Spec
+
+PLAN_VERSION: Literal[1] = 1
+
+Mode = Literal["serial", "batch"]
+_T = TypeVar("_T", int, Mode)
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+
+class PlanError(ValueError):
+    """A plan that cannot be read, or that is not the one being resumed."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Measurement(_Frozen):
+    """One process: one engine, one mode, one level."""
+
+    name: str  # <workload>/<kind>-x<level>-<mode>/pair<NN>; unique in the run but for the attempt
+    label: str  # for people: "serial x4 pair 3/5"
+    spec: Spec
+
+    @property
+    def file_stem(self) -> str:
+        """The name, usable in file names."""
+        return self.name.replace("/", ".")
+
+
+class Pair(_Frozen):
+    """Both legs at one level, in the order in which they run."""
+
+    level: int
+    pair: int
+    measurements: tuple[Measurement, Measurement]
+
+
+class Block(_Frozen):
+    """One pair of each level, in the order in which they run. `pair` numbers and block numbers agree, counted from 1."""
+
+    block: int
+    pairs: tuple[Pair, ...]
+
+
+class Plan(_Frozen):
+    """All that a run may measure: the blocks up to the last look."""
+
+    plan_version: Literal[1] = PLAN_VERSION
+    identity: str  # equal identities measure the same things in the same order on the same code
+    tree: str  # digest of the engine under test
+    parameters: ValidationParameters
+    stages: tuple[int, ...]  # pairs after which verdicts are looked at
+    blocks: tuple[Block, ...]
+
+    def stage_blocks(self, stage: int) -> tuple[Block, ...]:
+        """Blocks that stage number `stage`, counted from 0, adds to those before it."""
+        first = self.stages[stage - 1] if stage else 0
+        return self.blocks[first : self.stages[stage]]
+
+    def measurements(self) -> Iterator[Measurement]:
+        """Every measurement, in order."""
+        for block in self.blocks:
+            for pair in block.pairs:
+                yield from pair.measurements
+
+
+def make_plan(parameters: ValidationParameters, tree: str) -> Plan:
+    """Lay out the blocks. `tree` is the digest of the engine under test."""
+    return Plan(
+        identity=plan_identity(parameters, tree),
+        tree=tree,
+        parameters=parameters,
+        stages=parameters.stages,
+        blocks=tuple(_block(parameters, number) for number in range(1, parameters.stages[-1] + 1)),
+    )
+
+
+def plan_identity(parameters: ValidationParameters, tree: str) -> str:
+    """Digest of what is measured and in which order; where results go and how long it may take is no part of it."""
+    content = parameters.model_dump(mode="json", exclude={"results", "run", "budget_minutes", "deadline_minutes"})
+    return _digest("plan", PLAN_VERSION, tree, json.dumps(content, sort_keys=True))[:16]
+
+
+def missing(pairs: Iterable[Pair], done: Collection[str]) -> tuple[Pair, ...]:
+    """Pairs of which at least one leg has no usable record. `done` are names of measurements."""
+    return tuple(pair for pair in pairs if any(measurement.name not in done for measurement in pair.measurements))
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write plan.json, whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(plan.model_dump_json(indent=1) + "\n", encoding="utf-8")
+    temporary.replace(path)
+
+
+def read_plan(path: Path) -> Plan:
+    """Read plan.json. Raises PlanError with the file and the field."""
+    try:
+        return Plan.model_validate_json(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PlanError(f"{path}: cannot be read: {error.strerror}; name a run that has begun, or leave it out") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise PlanError(
+            f"{path}: field {'.'.join(map(str, first['loc']))}: {first['msg']}: not a plan of this version"
+        ) from error
+
+
+def _block(parameters: ValidationParameters, number: int) -> Block:
+    levels = _shuffled(parameters.measured_levels, parameters.seed, "levels", number)
+    return Block(block=number, pairs=tuple(_pair(parameters, number, level, place) for place, level in enumerate(levels)))
+
+
+def _pair(parameters: ValidationParameters, number: int, level: int, place: int) -> Pair:
+    modes = _shuffled(MODES, parameters.seed, "modes", number, level)
+    first_order = 2 * ((number - 1) * len(parameters.measured_levels) + place)
+    first, second = (_measurement(parameters, number, level, mode, first_order + leg) for leg, mode in enumerate(modes))
+    return Pair(level=level, pair=number, measurements=(first, second))
+
+
+def _measurement(parameters: ValidationParameters, number: int, level: int, mode: Mode, order: int) -> Measurement:
+    kind = "latency" if level == 1 else "throughput"
+    spec = Spec(
+        kind=kind,
+        workload=parameters.workload,
+        mode=mode,
+        level=level,
+        tp=parameters.tp,
+        slots=parameters.slots_at(level),
+        context=parameters.slot_context,
+        prompt_tokens=parameters.prompt_tokens,
+        new_tokens=parameters.new_tokens,
+        warmup=parameters.warmup,
+        runs=parameters.runs,
+        seed=parameters.seed,
+        checkpoint=parameters.checkpoint,
+        devices=parameters.devices,
+        threads=parameters.threads,
+        pair=number,
+        block=number,
+        order=order,
+    )
+    return Measurement(
+        name=f"{parameters.workload}/{kind}-x{level}-{mode}/pair{number:02d}",
+        label=f"{mode} x{level} pair {number}/{parameters.stages[-1]}",
+        spec=spec,
+    )
+
+
+def _shuffled(values: Iterable[_T], *key: object) -> list[_T]:
+    """The values in the order of their digests under the key."""
+    return sorted(values, key=lambda value: _digest(*key, value))
+
+
+def _digest(*parts: object) -> str:
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()

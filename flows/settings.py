@@ -1,0 +1,186 @@
+"""Where settings come from: the command line over PACELINE_* variables over paceline.toml over defaults.
+
+The only module that reads the environment. It also sets Prefect's environment, which must be complete before Prefect is imported.
+"""
+
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+
+from flows.parameters import ValidationParameters
+
+CONFIG_FILE = Path("paceline.toml")
+PREFIX = "PACELINE_"
+HOST_TABLE = "host"
+
+# Nothing leaves the machine, and nothing asks for attention. A value of the user's own is never replaced.
+_QUIET = {
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "PREFECT_SERVER_UI_SHOW_PROMOTIONAL_CONTENT": "false",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "90",
+}
+# For the server that lives and dies with one run: no schedules to keep, no logs or events that anyone will look up.
+_OWN_SERVER = {
+    "PREFECT_LOGGING_TO_API_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_SCHEDULER_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_LATE_RUNS_ENABLED": "false",
+    "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
+    "PREFECT_UI_ENABLED": "false",
+}
+
+
+class SettingsError(ValueError):
+    """A setting that cannot be used. One line a fault, each naming where the value came from."""
+
+
+class _FromTable(BaseSettings):
+    """Reads init values (command line), then PACELINE_* variables, then one table of paceline.toml."""
+
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, extra="forbid", frozen=True, enable_decoding=False, env_ignore_empty=True
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The order of precedence, first wins."""
+        return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=cls.table())
+
+    @classmethod
+    def table(cls) -> dict[str, Any]:
+        """The values of paceline.toml that belong to this model."""
+        raise NotImplementedError
+
+
+class _Parameters(_FromTable, ValidationParameters):  # type: ignore[misc]  # both configurations agree: forbid, frozen
+    @classmethod
+    def table(cls) -> dict[str, Any]:
+        return {name: value for name, value in read_config().items() if name != HOST_TABLE}
+
+
+class HostSettings(_FromTable):
+    """What belongs to the machine and is never a flow's parameter: folders of code, caches, the compiler."""
+
+    cache: Path = Field(
+        default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paceline",
+        description="Builds, synthetic checkpoints and Prefect's own database.",
+    )
+    repo: Path | None = Field(default=None, description="Source tree with native/ and engine/. Left out: the current folder.")
+    build: Path | None = Field(default=None, description="Existing build folder to measure, in place of building one.")
+    compiler: str = Field(default_factory=lambda: os.environ.get("CXX") or "c++", description="C++ compiler.")
+    build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
+
+    @classmethod
+    def table(cls) -> dict[str, Any]:
+        """The [host] table of paceline.toml."""
+        host = read_config().get(HOST_TABLE, {})
+        if not isinstance(host, dict):
+            raise SettingsError(f"{CONFIG_FILE}: {HOST_TABLE}: found {host!r}: must be a table, [host]")
+        return host
+
+
+def read_config() -> dict[str, Any]:
+    """paceline.toml of the current folder; empty where there is none. Raises SettingsError for a file that is not TOML."""
+    try:
+        return tomllib.loads(CONFIG_FILE.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SettingsError(f"{CONFIG_FILE}: not readable as TOML: {error}") from error
+
+
+def load_parameters(overrides: Mapping[str, Any]) -> ValidationParameters:
+    """Resolve the validation's parameters. `overrides` are the command line's, without those left out. Raises SettingsError."""
+    _refuse_unknown_variables()
+    try:
+        resolved = _Parameters(**overrides)
+    except ValidationError as error:
+        raise SettingsError(explain(error, overrides)) from error
+    return ValidationParameters.model_validate(resolved.model_dump())
+
+
+def _refuse_unknown_variables() -> None:
+    known = {PREFIX + name.upper() for name in (*ValidationParameters.model_fields, *HostSettings.model_fields)}
+    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    if unknown:
+        raise SettingsError(f"{', '.join(unknown)}: unknown; known are {', '.join(sorted(known))}")
+
+
+def load_host(overrides: Mapping[str, Any] | None = None) -> HostSettings:
+    """Resolve the machine's settings. Raises SettingsError."""
+    try:
+        return HostSettings(**(overrides or {}))
+    except ValidationError as error:
+        raise SettingsError(explain(error, overrides or {})) from error
+
+
+def explain(error: ValidationError, overrides: Mapping[str, Any]) -> str:
+    """One line a fault: source of the value, the value, what would be right."""
+    return "\n".join(_explain_one(fault, overrides) for fault in error.errors())
+
+
+def _explain_one(fault: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:
+    where: Sequence[Any] = fault["loc"]
+    message = str(fault["msg"]).removeprefix("Value error, ")
+    if not where:
+        return message
+    field = str(where[0])
+    if field in overrides:
+        source = f"--{field.replace('_', '-')}"
+    elif PREFIX + field.upper() in os.environ:
+        source = PREFIX + field.upper()
+    else:
+        source = f"{CONFIG_FILE}: {field}"
+    if fault["type"] == "extra_forbidden":
+        return f"{source}: unknown; known are {', '.join(sorted(ValidationParameters.model_fields))} and the table [{HOST_TABLE}]"
+    if message.startswith(field):
+        return message
+    return f"{source} {_given(fault['input'])}: {message}"
+
+
+def _given(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
+
+
+def prefect_api_url() -> str | None:
+    """The Prefect server the user wants joined; None where the run brings its own."""
+    return os.environ.get("PREFECT_API_URL") or None
+
+
+def prepare_prefect(cache: Path, log_level: str = "INFO") -> None:
+    """Set Prefect's environment, before its first import, without replacing what the user set.
+
+    Where no server is to be joined, Prefect's home is ours, so that the user's profiles and database stay untouched.
+    """
+    wanted = dict(_QUIET)
+    if prefect_api_url() is None:
+        wanted |= _OWN_SERVER | {"PREFECT_HOME": str(cache / "prefect"), "PREFECT_LOGGING_LEVEL": log_level}
+        wanted |= {"PREFECT_SERVER_LOGGING_LEVEL": "WARNING"}
+        if any(os.environ.get(name) for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy")):
+            wanted |= {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+    for name, value in wanted.items():
+        os.environ.setdefault(name, value)
+
+
+def join_prefect(api_url: str) -> None:
+    """Point Prefect, not imported yet, at a server."""
+    os.environ["PREFECT_API_URL"] = api_url
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Environment of a process that this one starts."""
+    return {**os.environ, **(extra or {})}
