@@ -21,9 +21,9 @@ Status = Literal["ok", "failed", "timeout", "killed", "invalid"]
 
 
 class Part(BaseModel):
-    """Frozen, strict about unknown fields and about NaN."""
+    """Frozen, strict about unknown fields and about NaN (which is refused on the way out too, not written as null)."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False, ser_json_inf_nan="constants")
 
 
 class Spec(Part):
