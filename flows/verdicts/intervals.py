@@ -1,0 +1,114 @@
+"""Intervals on log values, back-transformed: a paired t on log-ratios, Welch's t between two nights.
+
+The unit of every sample is one engine process (or one pair of them), never one request. scipy is imported on first use only.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+POWER = 0.8  # of the minimum detectable effect
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Count, mean and standard deviation of the logarithms of positive values."""
+
+    count: int
+    mean: float
+    sd: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Summary":
+        """Summarise values > 0. Raises ValueError for an empty sample and for a value that has no logarithm."""
+        if not values:
+            raise ValueError("an empty sample has no summary")
+        for value in values:
+            if not (math.isfinite(value) and value > 0):
+                raise ValueError(f"value {value!r} has no logarithm: values must be finite and above 0")
+        logs = [math.log(value) for value in values]
+        mean = math.fsum(logs) / len(logs)
+        if len(logs) == 1 or all(value == values[0] for value in values):
+            return cls(len(logs), mean, 0.0)
+        return cls(len(logs), mean, math.sqrt(math.fsum((x - mean) ** 2 for x in logs) / (len(logs) - 1)))
+
+    @property
+    def value(self) -> float:
+        """The geometric mean, in the unit of the sample."""
+        return math.exp(self.mean)
+
+    @property
+    def variance_of_mean(self) -> float:
+        return self.sd**2 / self.count
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate with its two-sided interval, in the unit of the sample (or as a ratio of two samples)."""
+
+    value: float
+    low: float
+    high: float
+    confidence: float
+
+
+def interval(sample: Summary, confidence: float, baseline: Summary | None = None) -> Interval:
+    """The interval of the sample's geometric mean.
+
+    Where it will be held against a measured baseline, the baseline's own uncertainty is put in (Welch), so that the two
+    may be compared as if the baseline were exact. Raises ValueError below two values in either.
+    """
+    half = _half_width(sample, baseline, confidence)
+    return Interval(sample.value, math.exp(sample.mean - half), math.exp(sample.mean + half), confidence)
+
+
+def change(new: Summary, old: Summary, confidence: float) -> Interval:
+    """The interval of new / old for two independent samples. Raises ValueError below two values in either."""
+    half = _half_width(new, old, confidence)
+    difference = new.mean - old.mean
+    return Interval(math.exp(difference), math.exp(difference - half), math.exp(difference + half), confidence)
+
+
+def minimum_detectable_effect(sample: Summary, alpha: float, baseline: Summary | None = None) -> float:
+    """The relative distance from the bound (0.05 is 5 %) that this noise and count find with 80 % power."""
+    error, freedom = _standard_error(sample, baseline)
+    return math.expm1(_detectable_errors(round(freedom, 3), alpha) * error)
+
+
+@lru_cache(maxsize=4096)
+def t_quantile(probability: float, freedom: float) -> float:
+    """Quantile of Student's t."""
+    from scipy import special  # lazily: not in measuring processes, and it takes a while to load
+
+    return float(special.stdtrit(freedom, probability))
+
+
+@lru_cache(maxsize=4096)
+def _detectable_errors(freedom: float, alpha: float) -> float:
+    """How many standard errors away a truth must lie for a two-sided test at `alpha` to see it with 80 % power."""
+    from scipy import optimize, special
+
+    critical = t_quantile(1 - alpha / 2, freedom)
+    # nctdtr(df, nc, t) is P(T <= t); the far tail adds nothing at this power
+    return float(optimize.brentq(lambda shift: 1 - special.nctdtr(freedom, shift, critical) - POWER, 0.0, 4 * critical + 10))
+
+
+def _half_width(sample: Summary, baseline: Summary | None, confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence {confidence!r} must lie between 0 and 1")
+    error, freedom = _standard_error(sample, baseline)
+    return t_quantile(1 - (1 - confidence) / 2, freedom) * error
+
+
+def _standard_error(sample: Summary, baseline: Summary | None) -> tuple[float, float]:
+    """Standard error of the (difference of the) mean log and its degrees of freedom."""
+    smallest = min(sample.count, baseline.count if baseline else sample.count)
+    if smallest < 2:
+        raise ValueError(f"a sample of {smallest} has no interval: at least 2 values are needed")
+    ours = sample.variance_of_mean
+    theirs = baseline.variance_of_mean if baseline else 0.0
+    if baseline is None or theirs == 0.0 or ours == 0.0:
+        return math.sqrt(ours + theirs), float((sample if baseline is None or ours > 0 else baseline).count - 1)
+    freedom = (ours + theirs) ** 2 / (ours**2 / (sample.count - 1) + theirs**2 / (baseline.count - 1))
+    return math.sqrt(ours + theirs), freedom
