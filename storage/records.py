@@ -6,17 +6,20 @@ All durations are seconds, all sizes bytes, all instants UTC.
 
 import hashlib
 import json
+import math
 import os
-from datetime import datetime
+from datetime import UTC
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 RECORD_VERSION = 1
+_SHOWN = 120  # characters of a wrong value in a message
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=0)]
+Instant = Annotated[AwareDatetime, AfterValidator(lambda instant: instant.astimezone(UTC))]
 Status = Literal["ok", "failed", "timeout", "killed", "invalid"]
 
 
@@ -68,6 +71,10 @@ class RoundSample(Part):
     warmup: bool
     wall_s: Seconds  # first request sent to last token of the round
     requests: list[RequestSample]
+    energy_j: Annotated[float, Field(ge=0)] | None = (
+        None  # of all devices over the round; None where the device does not report it
+    )
+    throttled: list[str] = Field(default_factory=list)  # reasons for which a device ran below its clocks during the round
 
 
 class Occupancy(Part):
@@ -116,8 +123,8 @@ class Record(Part):
     run_id: str  # the flow run (or suite) it belongs to
     measurement: str  # the plan's name for it, unique in the run but for the attempt
     status: Status
-    started_at: datetime
-    finished_at: datetime
+    started_at: Instant
+    finished_at: Instant
     spec: Spec
     source: Source
     environment: Environment | None  # None where the process died before it could look
@@ -125,13 +132,28 @@ class Record(Part):
     rounds: list[RoundSample] = Field(default_factory=list)
     occupancy: Occupancy | None = None
     values: dict[str, float] = Field(default_factory=dict)  # named figures of other kinds, units in the names
+    details: dict[str, Any] = Field(default_factory=dict)  # tables behind the values, for people and for later questions
     invalid_because: list[str] = Field(default_factory=list)
     failure: Failure | None = None
 
+    @model_validator(mode="after")
+    def _status_has_its_reason(self) -> Self:
+        if (self.failure is not None) != (self.status in ("failed", "timeout", "killed")):
+            raise ValueError(
+                f"status {self.status!r} with failure {self.failure!r}: a failure stands with failed, timeout or killed"
+            )
+        if self.status == "ok" and self.invalid_because:
+            raise ValueError(f"status 'ok' with invalid_because {self.invalid_because!r}: must be 'invalid'")
+        if self.status == "invalid" and not self.invalid_because:
+            raise ValueError("status 'invalid' with invalid_because []: must say why")
+        return self
+
     def kept_rounds(self) -> list[RoundSample]:
+        """Rounds after the warm-up."""
         return [r for r in self.rounds if not r.warmup]
 
     def output_tokens(self) -> int:
+        """Tokens generated in the kept rounds."""
         return sum(q.output_tokens for r in self.kept_rounds() for q in r.requests)
 
 
@@ -155,24 +177,39 @@ def dump(record: Record, path: Path) -> None:
 def load(path: Path) -> Record:
     """Read a record. Raises RecordError for a truncated, altered, foreign or newer file."""
     try:
-        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (OSError, ValueError) as error:
-        raise RecordError(f"{path}: not a readable JSON record: {error}") from error
+        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+    except OSError as error:
+        raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{path}: not strict JSON (cut short, or another kind of file): {error}") from error
     if not isinstance(body, dict) or "record_version" not in body:
         raise RecordError(f"{path}: not a paceline record: field 'record_version' is missing")
-    if body["record_version"] != RECORD_VERSION:
-        raise RecordError(
-            f"{path}: record_version {body['record_version']!r}: this version reads {RECORD_VERSION}; install a newer paceline"
+    version = body["record_version"]
+    if version != RECORD_VERSION:
+        advice = (
+            "install a newer paceline"
+            if isinstance(version, int) and version > RECORD_VERSION
+            else "not a version there ever was"
         )
+        raise RecordError(f"{path}: record_version {version!r}: this version reads {RECORD_VERSION}; {advice}")
     stated = body.pop("digest", None)
     if stated != digest(body):
-        raise RecordError(f"{path}: digest {stated!r} does not match the content: the file was altered or cut short")
+        raise RecordError(f"{path}: digest {stated!r} does not match the content: the file was altered")
     try:
         return Record.model_validate(body)
     except ValidationError as error:
-        first = error.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise RecordError(f"{path}: field {field}: found {first['input']!r}: {first['msg']}") from error
+        raise RecordError(f"{path}: {first_fault(error)}") from error
+
+
+def first_fault(error: ValidationError) -> str:
+    """One line for the first of pydantic's faults: field, value found, what would be right."""
+    fault = error.errors()[0]
+    field = ".".join(str(part) for part in fault["loc"]) or "(whole)"
+    message = fault["msg"].removeprefix("Value error, ")
+    if fault["type"] == "missing" or not fault["loc"]:
+        return f"field {field}: {message}"
+    found = repr(fault["input"])
+    return f"field {field}: found {found if len(found) <= _SHOWN else found[:_SHOWN] + '...'}: {message}"
 
 
 def digest(body: dict[str, Any]) -> str:
@@ -182,4 +219,11 @@ def digest(body: dict[str, Any]) -> str:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not strict JSON")
+    raise ValueError(f"{name} is no JSON number")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} does not fit a float64")
+    return value
