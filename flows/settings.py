@@ -5,7 +5,9 @@ The only module that reads the environment. It also sets Prefect's environment, 
 
 import os
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +37,9 @@ _OWN_SERVER = {
     "PREFECT_SERVER_SERVICES_FOREMAN_ENABLED": "false",
     "PREFECT_UI_ENABLED": "false",
 }
+
+
+_host: "ContextVar[HostSettings | None]" = ContextVar("host", default=None)
 
 
 class SettingsError(ValueError):
@@ -82,6 +87,7 @@ class HostSettings(_FromTable):
     repo: Path | None = Field(default=None, description="Source tree with native/ and engine/. Left out: the current folder.")
     build: Path | None = Field(default=None, description="Existing build folder to measure, in place of building one.")
     compiler: str = Field(default_factory=lambda: os.environ.get("CXX") or "c++", description="C++ compiler.")
+    flags: str = Field(default_factory=lambda: os.environ.get("CXXFLAGS", ""), description="More flags for the compiler.")
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
 
     @classmethod
@@ -126,6 +132,21 @@ def load_host(overrides: Mapping[str, Any] | None = None) -> HostSettings:
         return HostSettings(**(overrides or {}))
     except ValidationError as error:
         raise SettingsError(explain(error, overrides or {})) from error
+
+
+@contextmanager
+def use_host(host: HostSettings) -> Iterator[None]:
+    """Let flows that run inside take these settings, which the command line resolved."""
+    token = _host.set(host)
+    try:
+        yield
+    finally:
+        _host.reset(token)
+
+
+def current_host() -> HostSettings:
+    """The settings of the command line that runs us, else those of the environment and paceline.toml."""
+    return _host.get() or load_host()
 
 
 def explain(error: ValidationError, overrides: Mapping[str, Any]) -> str:

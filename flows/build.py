@@ -1,0 +1,191 @@
+"""Builds of the engine under test: a content-addressed folder each, made once, whole or not at all.
+
+BUILD/engine/*.py, BUILD/engine/_native*.so and BUILD/build.json. The key is the digest of engine/ and native/, the flags, the
+compiler and Python, so that two commits with the same engine share a build.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from flows.locks import exclusive
+from flows.measurements.child import run_supervised
+from flows.settings import HostSettings, child_environment
+from flows.source import describe_source, source_files, tree_digest
+from storage.records import Source
+
+BUILD_VERSION = 1  # of the folder's layout
+_TAIL_LINES = 20
+_BUILD_TYPE = "Release"
+_INSTALL_COMPILER = "install a C++20 compiler (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or name one in CXX"
+
+# Runs in a process of its own: imports the compiled module by its file, whatever else is installed.
+_PROBE = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("_native", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(json.dumps({"api_version": module.API_VERSION, **module.build_info()}))
+"""
+
+
+class BuildError(RuntimeError):
+    """The engine could not be built, or a build folder cannot be used. Names the log or the missing tool."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A build folder and what it says of itself (build.json)."""
+
+    folder: Path
+    info: dict[str, Any]
+
+    @property
+    def short(self) -> str:
+        """First letters of the commit, or of the sources' digest outside git."""
+        commit = str(self.info["commit"])
+        return (commit if commit != "unknown" else str(self.info["tree"]))[:7]
+
+
+def build_engine(repo: Path, host: HostSettings, log: Path, on_wait: Callable[[], None] = lambda: None) -> tuple[Build, Source]:
+    """Build the engine of `repo`, or find it built. The compiler's output goes to `log`. Raises BuildError."""
+    source = describe_source(repo)
+    compiler = _compiler(host.compiler)
+    key = _key(source.tree, compiler, host.flags)
+    builds = host.cache / "builds"
+    builds.mkdir(parents=True, exist_ok=True)
+    folder = builds / key
+    with exclusive(builds / f"{key}.lock", on_wait):
+        if not (folder / "build.json").is_file():
+            for leftover in builds.glob(f".{key}.*"):  # of a build that was killed
+                shutil.rmtree(leftover, ignore_errors=True)
+            work = builds / f".{key}.{os.getpid()}"
+            try:
+                made = _compile(repo, source.tree, work, compiler, host, log)
+                _describe(made, source)
+                made.rename(folder)
+            finally:
+                shutil.rmtree(work, ignore_errors=True)
+    return open_build(folder), source
+
+
+def open_build(folder: Path) -> Build:
+    """Use an existing build folder. Raises BuildError where it is incomplete or its module is not the one described."""
+    folder = folder.resolve()
+    description = folder / "build.json"
+    try:
+        info = json.loads(description.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise BuildError(f"{description}: not a readable build description: {error}; `paceline build` makes one") from error
+    found = _sha256(_module(folder))
+    if info.get("module_sha256") != found:
+        raise BuildError(
+            f"{folder}: module_sha256 {info.get('module_sha256')!r} is not that of the module there ({found}): build it again"
+        )
+    return Build(folder, info)
+
+
+def source_of(build: Build) -> Source:
+    """What an existing build says it was built from."""
+    return Source(commit=build.info["commit"], dirty=build.info["dirty"], tree=build.info["tree"])
+
+
+def _compile(repo: Path, tree: str, work: Path, compiler: Path, host: HostSettings, log: Path) -> Path:
+    """Configure, build and install native/, and copy engine/ beside it; return the finished folder inside `work`."""
+    import pybind11
+
+    cmake, ninja = _tool("cmake"), _tool("ninja")
+    sources, objects, out = work / "sources", work / "objects", work / "out"
+    _copy_sources(repo, sources)
+    if tree_digest(sources) != tree:
+        raise BuildError(f"{repo}: engine/ or native/ changed while being read: run again")
+    flags = f"-ffile-prefix-map={sources}=. {host.flags}".strip()  # the binary does not depend on where it was built
+    if " " in str(work):
+        flags = host.flags  # the build system splits flags at spaces
+    commands: list[list[str | Path]] = [
+        [cmake, "-S", sources / "native", "-B", objects, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={_BUILD_TYPE}"],
+        [cmake, "--build", objects, "-j", str(len(os.sched_getaffinity(0)))],
+        [cmake, "--install", objects, "--prefix", out],
+    ]
+    commands[0] += [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    commands[0] += [f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
+    for command in commands:
+        _run(command, log, 60 * host.build_minutes)
+    shutil.copytree(sources / "engine", out / "engine", dirs_exist_ok=True)
+    return out
+
+
+def _copy_sources(repo: Path, target: Path) -> None:
+    """Copy engine/ and native/, so that nothing changes under the compiler."""
+    for path in source_files(repo):
+        copy = target / path.relative_to(repo)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+
+
+def _run(command: Sequence[str | Path], log: Path, deadline_s: float) -> None:
+    outcome = run_supervised(command, log, deadline_s, env=child_environment({"NINJA_STATUS": "[%f/%t] "}))
+    if not outcome.ok:
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
+        step = " ".join(str(part) for part in command[:2])
+        raise BuildError("\n".join([f"building the engine: {step}: {outcome.describe()}", *lines, f"log: {log}"]))
+
+
+def _describe(made: Path, source: Source) -> None:
+    """Write build.json beside the finished module, which must load here."""
+    module = _module(made)
+    probe = subprocess.run([sys.executable, "-P", "-c", _PROBE, str(module)], capture_output=True, text=True, check=False)
+    if probe.returncode != 0:
+        raise BuildError(f"{module.name} was built but does not load: {probe.stderr.strip()[-2000:]}")
+    facts = json.loads(probe.stdout)
+    info = source.model_dump() | {
+        "build_version": BUILD_VERSION,
+        "api_version": facts["api_version"],
+        "compiler": facts["compiler"],
+        "flags": facts["flags"],
+        "module_sha256": _sha256(module),
+        "created_at": datetime.now(UTC).isoformat(),
+    }
+    (made / "build.json").write_text(json.dumps(info, indent=1) + "\n", encoding="utf-8")
+
+
+def _module(folder: Path) -> Path:
+    found = sorted((folder / "engine").glob("_native*.so"))
+    if len(found) != 1:
+        raise BuildError(f"{folder}/engine: found {len(found)} files _native*.so: a build folder has exactly one")
+    return found[0]
+
+
+def _compiler(name: str) -> Path:
+    found = shutil.which(name)
+    if found is None:
+        raise BuildError(f"C++ compiler {name!r}: not found: {_INSTALL_COMPILER}")
+    return Path(found)
+
+
+def _tool(name: str) -> Path:
+    """A build tool of this Python environment, else of the system."""
+    beside = Path(sysconfig.get_path("scripts")) / name
+    found = str(beside) if beside.is_file() else shutil.which(name)
+    if found is None:
+        raise BuildError(f"{name}: not found: install it with: {sys.executable} -m pip install {name}")
+    return Path(found)
+
+
+def _key(tree: str, compiler: Path, flags: str) -> str:
+    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
+    parts = (BUILD_VERSION, tree, compiler.resolve(), version, _BUILD_TYPE, flags, sysconfig.get_config_var("SOABI"))
+    return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
+
+
+def _sha256(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

@@ -1,0 +1,126 @@
+"""The Prefect server of one run: started for it, ended with it, on loopback.
+
+Prefect would start one by itself, in our process group and with our terminal: Ctrl-C would take it down before the flow has said
+how it ended, SIGKILL would leave it behind, and its complaints would stand in the middle of the output. So it runs under
+the supervisor of the measurements, with a log of its own.
+"""
+
+import atexit
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.parse
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from flows.locks import exclusive
+from flows.measurements import supervisor
+from flows.settings import child_environment, join_prefect, prefect_api_url
+
+START_S = 120.0  # the first start creates the database
+_STOP_S = 10.0
+_TAIL = 1500  # characters of the log in an error
+
+
+class ServerError(RuntimeError):
+    """No Prefect API to run on. Names the address or the log."""
+
+
+@dataclass
+class OwnServer:
+    """A Prefect server that is starting or running."""
+
+    process: subprocess.Popen[bytes]
+    api_url: str
+    log: Path
+    starting: ExitStack  # the lock on the home: two servers that create one database at once would break it
+
+    def wait_ready(self) -> None:
+        """Return once the API answers. Raises ServerError when the server ends or takes longer than START_S."""
+        deadline = time.monotonic() + START_S
+        with self.starting:
+            self._wait_until(deadline)
+
+    def _wait_until(self, deadline: float) -> None:
+        while not _answers(self.api_url):
+            if self.process.poll() is not None:
+                raise ServerError(f"the Prefect server ended with exit code {self.process.returncode}{_tail(self.log)}")
+            if time.monotonic() > deadline:
+                raise ServerError(f"the Prefect server did not answer at {self.api_url} within {START_S:.0f} s{_tail(self.log)}")
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End the server with all its processes. Does nothing the second time."""
+        if self.process.stdin is not None:
+            self.process.stdin.close()  # end of file ends the supervisor's family
+        try:
+            self.process.wait(_STOP_S)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGKILL)
+            self.process.wait()
+
+
+def ensure_api(cache: Path, log: Path) -> OwnServer | None:
+    """Start a server of our own, unless the user names one to join, which must answer. Raises ServerError."""
+    joined = prefect_api_url()
+    if joined is None:
+        return start_server(cache / "prefect", log)
+    if not _answers(joined):
+        raise ServerError(f"PREFECT_API_URL={joined}: nothing answers there; start that server, or unset it to run without one")
+    return None
+
+
+def start_server(home: Path, log: Path) -> OwnServer:
+    """Start a server and point Prefect, not imported yet, at it; `wait_ready` must follow before it is used.
+
+    It ends at exit, after Prefect has sent its last messages: handlers run in the reverse order of their registration.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    log.parent.mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    command = [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    with ExitStack() as stack:
+        stack.enter_context(exclusive(home / "start.lock"))
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-I", "-S", supervisor.__file__, "--", *command],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=child_environment({"PREFECT_SERVER_API_PORT": str(port)}),
+            )
+        server = OwnServer(process, f"http://127.0.0.1:{port}/api", log, stack.pop_all())
+    atexit.register(server.stop)
+    join_prefect(server.api_url)
+    return server
+
+
+def _answers(api_url: str) -> bool:
+    """Whether something speaks HTTP there. No proxy is asked."""
+    address = urllib.parse.urlsplit(api_url)
+    kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+    connection = kind(address.hostname or "127.0.0.1", address.port, timeout=5)
+    try:
+        connection.request("GET", f"{address.path}/health")
+        return connection.getresponse().status < 500
+    except (OSError, http.client.HTTPException):
+        return False
+    finally:
+        connection.close()
+
+
+def _free_port() -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _tail(log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace")[-_TAIL:].strip()
+    return f":\n{text}\nlog: {log}"
