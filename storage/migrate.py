@@ -62,7 +62,8 @@ def migrate(connection: DuckDBPyConnection, path: Path) -> list[int]:
             for statement in table_comments(text):
                 connection.execute(statement)
             connection.execute(
-                "INSERT INTO schema_migrations (version, name, paceline_version) VALUES (?, ?, ?)", [version, file.stem, paceline_version()]
+                "INSERT INTO schema_migrations (version, name, paceline_version) VALUES (?, ?, ?)",
+                [version, file.stem, paceline_version()],
             )
         applied.append(version)
     _renew_views(connection)
@@ -87,7 +88,8 @@ def view_files() -> list[Path]:
     """The view files, each after those it reads from. Raises StoreError for a circle."""
     texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))}
     needs = {
-        name: {other for other in texts if other != name and re.search(rf"(?i)\b(?:FROM|JOIN)\s+{other}\b", text)} for name, text in texts.items()
+        name: {other for other in texts if other != name and re.search(rf"(?i)\b(?:FROM|JOIN)\s+{other}\b", text)}
+        for name, text in texts.items()
     }
     ordered: list[str] = []
     while needs:
@@ -132,7 +134,9 @@ def _renew_views(connection: DuckDBPyConnection) -> None:
     if row and row[0] == wanted:
         return
     with transaction(connection):
-        for (name,) in connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = 'store'").fetchall():
+        for (name,) in connection.execute(
+            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = 'store'"
+        ).fetchall():
             connection.execute(f'DROP VIEW "{name}"')
         for file, text in zip(files, texts, strict=True):
             connection.execute(text)

@@ -25,22 +25,30 @@ def rows_of(record: Record, record_digest: str, source_file: str) -> dict[str, l
     return {
         "environments": environment,
         "series": [series],
-        "records": [_record_row(record, record_digest, source_file, series["series_id"], environment[0]["environment_id"] if environment else None)],
+        "records": [
+            _record_row(
+                record, record_digest, source_file, series["series_id"], environment[0]["environment_id"] if environment else None
+            )
+        ],
         "rounds": [
-            {"record_id": record.record_id, "round": item.index, "warmup": item.warmup, "wall_s": item.wall_s} for item in record.rounds
+            {"record_id": record.record_id, "round": item.index, "warmup": item.warmup, "wall_s": item.wall_s}
+            for item in record.rounds
         ],
         "requests": _request_rows(record),
         "step_rows": [
             {"record_id": record.record_id, "rows": int(rows), "steps": steps}
             for rows, steps in sorted((occupancy.rows_per_step if occupancy else {}).items(), key=lambda item: int(item[0]))
         ],
-        "named_values": [{"record_id": record.record_id, "name": name, "value": value} for name, value in sorted(record.values.items())],
+        "named_values": [
+            {"record_id": record.record_id, "name": name, "value": value} for name, value in sorted(record.values.items())
+        ],
     }
 
 
 def series_row(record: Record) -> Row:
     """What a record may be drawn in one line with. An option that is new to the spec joins where it differs from its default,
-    so that a new dimension neither mixes with old rows nor renames their series."""
+    so that a new dimension neither mixes with old rows nor renames their series.
+    """
     spec = record.spec
     options = {f"extra.{name}": value for name, value in spec.extra.items()}
     for name, field in Spec.model_fields.items():
@@ -77,7 +85,10 @@ def _record_row(record: Record, record_digest: str, source_file: str, series_id:
         "run_id": record.run_id,
         "measurement": record.measurement,
         "status": record.status,
-        **{name: getattr(spec, name) for name in ("kind", "workload", "mode", "level", "pair", "block", "attempt", "slots", "seed", "checkpoint")},
+        **{
+            name: getattr(spec, name)
+            for name in ("kind", "workload", "mode", "level", "pair", "block", "attempt", "slots", "seed", "checkpoint")
+        },
         "run_order": spec.order,
         "options": canonical(spec.extra),
         "spec": canonical(spec.model_dump(mode="json")),

@@ -118,11 +118,22 @@ CREATE TABLE process_figures ( -- One row for each measurement with kept rounds:
     e2el_mean_s DOUBLE, -- mean over completed requests, seconds
     ttft_mean_s DOUBLE, -- mean over completed requests that have it, seconds
     tpot_mean_s DOUBLE, -- mean over completed requests that have it, seconds
-    itl_mean_s DOUBLE, -- mean gap between tokens, pooled, seconds
     finish_spread_s DOUBLE, -- mean over rounds of last finish - first finish, seconds
     request_throughput DOUBLE, -- completed requests / summed wall, requests/s
     output_throughput DOUBLE, -- output tokens / summed wall, tokens/s
     tokens_sha256 VARCHAR NOT NULL -- digest over the kept requests' digests in order: equal where both legs said the same
+);
+
+CREATE TABLE process_latencies ( -- Distribution of one latency over the completed requests of the kept rounds of one process
+    record_id VARCHAR NOT NULL, -- see records
+    metric VARCHAR NOT NULL, -- ttft_s, tpot_s, itl_s (gaps, pooled) or e2el_s
+    samples INTEGER NOT NULL, -- values that went in
+    mean DOUBLE NOT NULL, -- seconds
+    p50 DOUBLE NOT NULL, -- median, seconds
+    p90 DOUBLE NOT NULL, -- 90th percentile, seconds
+    p95 DOUBLE NOT NULL, -- 95th percentile, seconds
+    p99 DOUBLE NOT NULL, -- 99th percentile, seconds
+    maximum DOUBLE NOT NULL -- largest, seconds
 );
 
 CREATE TABLE step_rows ( -- How many decode steps had how many rows

@@ -16,7 +16,8 @@ CREATE TABLE planned ( -- What a run's plan asked for
     workload VARCHAR NOT NULL, -- name of the workload
     mode VARCHAR NOT NULL, -- serial or batch
     level INTEGER NOT NULL, -- requests sent at once
-    pair INTEGER NOT NULL -- number of the pair
+    pair INTEGER NOT NULL, -- number of the pair
+    stage INTEGER NOT NULL -- look at which it is due, counted from 1; pairs of later looks are measured only where a verdict needs them
 );
 
 CREATE TABLE verdicts ( -- One target of one run. Derived: a rebuild recomputes them
@@ -25,17 +26,22 @@ CREATE TABLE verdicts ( -- One target of one run. Derived: a rebuild recomputes 
     metric VARCHAR NOT NULL, -- name of the ratio
     level INTEGER NOT NULL, -- requests sent at once
     name VARCHAR NOT NULL, -- name of the target
+    leg VARCHAR NOT NULL, -- ratio, serial or batch: whose value is judged
     direction VARCHAR, -- >= or <=
-    target DOUBLE, -- the bound
+    target DOUBLE, -- the bound, in the unit; NULL where it is relative to a baseline that is not there yet
     unit VARCHAR, -- of the bound
     status VARCHAR NOT NULL, -- PASS, FAIL, INCONCLUSIVE, ERROR
-    ratio DOUBLE, -- the estimate
+    ratio DOUBLE, -- the estimate, in the unit
     low DOUBLE, -- lower end of its interval; NULL for a point
     high DOUBLE, -- upper end of its interval; NULL for a point
+    confidence DOUBLE, -- of the interval, 0 to 1
     mde DOUBLE, -- smallest effect that would be seen, as a fraction
     pairs INTEGER, -- pairs that counted
     point BOOLEAN NOT NULL, -- no interval: too few pairs
     reason VARCHAR NOT NULL, -- why, in words
+    flags VARCHAR[] NOT NULL, -- what a reader must know beside the status
+    excluded VARCHAR[] NOT NULL, -- pairs set aside, with why
+    waived VARCHAR NOT NULL, -- because of what and until when a FAIL is waived; empty where it is not
     details JSON NOT NULL, -- whatever else the verdict says
     PRIMARY KEY (run_id, workload, metric, level, name)
 );

@@ -1,0 +1,49 @@
+"""Bulk insertion: rows go through a strict JSON-lines file, which DuckDB reads with the table's own column types."""
+
+import json
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from storage.sql import quoted
+
+
+def insert_rows(connection: DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, Any]], *, on_conflict: str = "") -> None:
+    """Insert rows into a table by column name; columns that a row lacks are NULL.
+
+    on_conflict is "" (a duplicate key raises), "OR IGNORE" or "OR REPLACE". Raises ValueError for NaN and infinity.
+    """
+    rows = list(rows)
+    if not rows:
+        return
+    types = column_types(connection, table)
+    names = [name for name in types if any(name in row for row in rows)]
+    if unknown := sorted({name for row in rows for name in row} - set(types)):
+        raise ValueError(f"table {table}: column {unknown[0]!r} is unknown; the columns are {', '.join(types)}")
+    columns = ", ".join(f"{quoted(name)}: {quoted(_file_type(types[name]))}" for name in names)
+    listed = ", ".join(f'"{name}"' for name in names)
+    with tempfile.TemporaryDirectory(prefix="paceline-ingest-") as folder:
+        file = Path(folder) / "rows.jsonl"
+        with file.open("w", encoding="utf-8") as lines:
+            lines.writelines(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
+        source = (
+            f"read_json({quoted(file)}, format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 268435456)"
+        )
+        connection.execute(f"INSERT {on_conflict} INTO {table} ({listed}) SELECT {listed} FROM {source}")
+
+
+def column_types(connection: DuckDBPyConnection, table: str) -> dict[str, str]:
+    """Column -> type of a table of the store, in order."""
+    found = connection.execute(
+        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() AND table_name = ? ORDER BY column_index",
+        [table],
+    ).fetchall()
+    return dict(found)
+
+
+def _file_type(stored: str) -> str:
+    """JSON columns hold texts already: read as JSON they would be quoted a second time."""
+    return "VARCHAR" if stored == "JSON" else stored

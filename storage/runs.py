@@ -1,0 +1,193 @@
+"""What is stored of a run beside its records: the run itself with its plan, its builds, its verdicts.
+
+A run and its builds are raw truth: they are written as JSON into the run's folder first, and a rebuild reads them there. Verdicts are
+derived: a rebuild has them worked out again.
+"""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from duckdb import DuckDBPyConnection
+
+from storage.database import Database
+from storage.errors import StoreError
+from storage.load_rows import insert_rows
+from storage.rows import Row, canonical, short_digest, timestamp
+from storage.sql import transaction
+
+RUN_FILE, PLAN_FILE, BUILDS_FOLDER = "run.json", "plan.json", "builds"
+
+_TARGET_FIELDS = {"name": "name", "metric": "metric", "level": "level", "direction": "direction", "unit": "unit", "leg": "leg"}
+_VERDICT_FIELDS = ("status", "ratio", "low", "high", "confidence", "mde", "pairs", "reason")
+_VERDICT_KNOWN = {"target", "workload", "bound", "point", "flags", "excluded", "waived", *_VERDICT_FIELDS}
+
+
+def store_run(
+    db_path: Path | str,
+    run_id: str,
+    *,
+    commit: str | None = None,
+    workload: str | None = None,
+    plan: Mapping[str, Any] | None = None,
+    started_at: datetime | str | None = None,
+    finished_at: datetime | str | None = None,
+    exit_code: int | None = None,
+) -> None:
+    """Note a run, or add to what is known of it: None leaves a field as it is. Writes run.json (and plan.json, where it is not there yet)
+    into the run's folder, then the row.
+    """
+    database = Database(db_path)
+    folder = database.path.parent / run_id
+    given = {
+        "run_id": run_id,
+        "commit": commit,
+        "workload": workload,
+        "started_at": timestamp(started_at),
+        "finished_at": timestamp(finished_at),
+        "exit_code": exit_code,
+    }
+    known = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else {}
+    _write_json(folder / RUN_FILE, {**known, **{name: value for name, value in given.items() if value is not None}})
+    if plan is not None and not (folder / PLAN_FILE).exists():
+        _write_json(folder / PLAN_FILE, plan)
+    with database.write() as connection, transaction(connection):
+        insert_run(connection, folder)
+
+
+def insert_run(connection: DuckDBPyConnection, folder: Path) -> None:
+    """The rows of a run from its folder's run.json, plan.json and builds. Raises StoreError for a file that is not JSON."""
+    run: Row = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else {"run_id": folder.name}
+    plan = _read_json(folder / PLAN_FILE) if (folder / PLAN_FILE).exists() else None
+    names = ("run_id", "commit", "workload", "started_at", "finished_at", "exit_code")
+    row: Row = {name: run.get(name) for name in names}
+    row["plan"] = None if plan is None else canonical(plan)
+    insert_rows(connection, "runs", [row], on_conflict="OR REPLACE")
+    connection.execute("DELETE FROM planned WHERE run_id = ?", [run["run_id"]])
+    insert_rows(connection, "planned", planned_rows(run["run_id"], plan or {}))
+    insert_rows(
+        connection,
+        "builds",
+        [_read_json(file) for file in sorted((folder / BUILDS_FOLDER).glob("*.json"))],
+        on_conflict="OR REPLACE",
+    )
+
+
+def planned_rows(run_id: str, plan: Mapping[str, Any]) -> list[Row]:
+    """One row a planned measurement. A block belongs to the first look that covers it."""
+    stages = list(plan.get("stages", ()))
+    rows = []
+    for block in plan.get("blocks", ()):
+        stage = 1 + sum(block["block"] > pairs for pairs in stages)
+        for pair in block["pairs"]:
+            for measurement in pair["measurements"]:
+                spec = {name: measurement["spec"][name] for name in ("workload", "mode", "level", "pair")}
+                rows.append({"run_id": run_id, "measurement": measurement["name"], "stage": stage, **spec})
+    return rows
+
+
+def store_build(
+    db_path: Path | str,
+    run_id: str,
+    build: Mapping[str, Any],
+    *,
+    seconds: float | None = None,
+    failure: str | None = None,
+) -> None:
+    """Note one build of a run. `build` is build.json, or as much of it as there is where the build failed; seconds is None where the
+    build came from the cache.
+    """
+    database = Database(db_path)
+    row: Row = {
+        "build_id": short_digest([run_id, dict(build), failure]),
+        "run_id": run_id,
+        "commit": build.get("commit", "unknown"),
+        **{name: build.get(name) for name in ("dirty", "tree", "api_version", "module_sha256")},
+        "status": "ok" if failure is None else "failed",
+        "seconds": seconds,
+        "created_at": timestamp(build.get("created_at")),
+        "compiler": _text(build.get("compiler")),
+        "flags": _text(build.get("flags")),
+        "failure": failure,
+        "details": canonical(dict(build)),
+    }
+    folder = database.path.parent / run_id
+    _write_json(folder / BUILDS_FOLDER / f"{row['build_id']}.json", row)
+    with database.write() as connection, transaction(connection):
+        insert_rows(connection, "builds", [row], on_conflict="OR REPLACE")
+
+
+def store_verdicts(
+    db_path: Path | str, run_id: str, verdicts: Sequence[Mapping[str, Any]], *, workload: str | None = None
+) -> None:
+    """Replace the verdicts of a run. Each is a verdict as a dictionary, with its target as a nested one (`Verdict.to_dict()`); its field
+    `workload`, or else the argument, or else the run's only workload says what was measured.
+    """
+    with Database(db_path).write() as connection:
+        fallback = workload or _only_workload(connection, run_id)
+        rows = [_verdict_row(run_id, verdict, fallback) for verdict in verdicts]
+        with transaction(connection):
+            connection.execute("DELETE FROM verdicts WHERE run_id = ?", [run_id])
+            insert_rows(connection, "verdicts", rows)
+
+
+def _verdict_row(run_id: str, verdict: Mapping[str, Any], workload: str | None) -> Row:
+    target = verdict["target"]
+    chosen = verdict.get("workload", workload)
+    if not chosen:
+        raise StoreError(
+            f"run {run_id}: verdict {target['name']!r}: field 'workload' is missing, and the run has not exactly one workload"
+        )
+    bound = verdict.get("bound")
+    if bound is None and not target.get("relative", False):
+        bound = target["bound"]
+    return {
+        "run_id": run_id,
+        "workload": chosen,
+        **{column: target[name] for column, name in _TARGET_FIELDS.items() if name in target},
+        "leg": target.get("leg", "ratio"),
+        "target": bound,
+        **{name: verdict.get(name) for name in _VERDICT_FIELDS},
+        "point": bool(verdict.get("point", False)),
+        "flags": list(verdict.get("flags", ())),
+        "excluded": list(verdict.get("excluded", ())),
+        "waived": verdict.get("waived", "") or "",
+        "details": canonical({name: value for name, value in verdict.items() if name not in _VERDICT_KNOWN}),
+    }
+
+
+def _only_workload(connection: DuckDBPyConnection, run_id: str) -> str | None:
+    sql = (
+        "SELECT DISTINCT workload FROM (SELECT workload FROM records WHERE run_id = ? UNION ALL SELECT workload FROM runs WHERE run_id = ?) "
+        "WHERE workload IS NOT NULL"
+    )
+    found = connection.execute(sql, [run_id, run_id]).fetchall()
+    return str(found[0][0]) if len(found) == 1 else None
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else canonical(value)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: not readable as JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise StoreError(f"{path}: found {type(content).__name__}, expected a JSON object")
+    return content
+
+
+def _write_json(path: Path, content: Mapping[str, Any]) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    with temporary.open("w", encoding="utf-8") as file:
+        file.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
