@@ -1,0 +1,250 @@
+"""A model being served: opened from a checkpoint, fed with requests from any thread, closed once."""
+
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from engine import binding
+from engine.checkpoint.index import Checkpoint
+from engine.checkpoint.load import Source, load
+from engine.checkpoint.synthetic import resolve
+from engine.config import ModelConfig, check_ranks, read_config
+from engine.errors import ConfigError, EngineClosed, RequestFailed, RequestRefused
+from engine.handle import Generation, Handle, OnToken
+from engine.options import Sampling, SessionOptions
+
+Prompt = Sequence[int] | npt.NDArray[np.integer[Any]]
+
+
+@dataclass(frozen=True)
+class SessionFacts:
+    """What a session turned out to be."""
+
+    model: str  # name of the checkpoint's folder
+    family: str
+    checkpoint_digest: str  # of config.json and the headers, see Checkpoint.digest
+    skipped: str  # tensors of the checkpoint that the text model has no use for, in words; empty when none
+    vocab_size: int
+    tp: int
+    slots: int  # requests that can run at once
+    context: int  # positions a slot can hold
+    isa: str  # CPU kernel path in use
+    threads_per_rank: int
+    load_seconds: float
+
+
+@dataclass(frozen=True)
+class Stats:
+    """The scheduler's counters at one moment: since the start, but for the gauges and what `reset_peaks` starts anew (*)."""
+
+    running: int  # gauge
+    waiting: int  # gauge
+    peak_running: int  # *
+    peak_waiting: int  # *
+    admitted: int
+    finished: int
+    cancelled: int
+    refused: int
+    steps: int
+    decode_steps: int
+    prefill_steps: int
+    rows_per_step: dict[int, int]  # *; rows -> decode steps with that many
+    prefill_seconds: float
+    decode_seconds: float
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class Session:
+    """Serves one model. Thread-safe; use it as a context manager, or call `close`."""
+
+    facts: SessionFacts
+
+    def __init__(self, engine: Any, facts: SessionFacts) -> None:
+        """Use Session.open."""
+        self._engine = engine
+        self._closed = False
+        self.facts = facts
+
+    @classmethod
+    def open(cls, checkpoint: str | Path, options: SessionOptions, *, cache: Path | None = None) -> "Session":
+        """Load a Hugging Face folder, or `synthetic:<shape>[@seed]` (kept under `cache`, see synthetic.resolve), start the scheduler.
+
+        Raises CheckpointError, ConfigError, OutOfMemory, or BindingError when the compiled module does not fit.
+        """
+        started = time.monotonic()
+        folder = resolve(checkpoint, cache)
+        config = read_config(folder)
+        return cls.load(Source(config, Checkpoint(folder)), options, started)
+
+    @classmethod
+    def load(cls, source: Source, options: SessionOptions, started: float | None = None) -> "Session":
+        """Serve a checkpoint that is open already. `started`: the monotonic instant that load_seconds counts from."""
+        started = time.monotonic() if started is None else started
+        _check(source.config, options)
+        native = binding.native()
+        with binding.translated():
+            engine = native.Engine(native.ModelConfig(**source.config.native_fields()), _native_options(options))
+        try:
+            load(engine, source, options.tp)
+            facts = _facts(engine, source, options, time.monotonic() - started)
+        except BaseException:
+            engine.close()
+            raise
+        return cls(engine, facts)
+
+    def submit(
+        self,
+        prompt_ids: Prompt,
+        max_new_tokens: int,
+        *,
+        stop_ids: Sequence[int] = (),
+        keep_logits: bool = False,
+        sampling: Sampling | None = None,
+        on_token: OnToken | None = None,
+    ) -> Handle:
+        """Queue a request and return at once. Greedy unless `sampling` says otherwise; a stop id ends it and is its last token.
+
+        `on_token` is called with each token from a thread of the request's own. Raises RequestRefused (with the numbers) for
+        what can never fit or a full queue, EngineClosed after close.
+        """
+        ids = _token_ids("prompt", prompt_ids, self.facts.vocab_size)
+        stops = _token_ids("stop_ids", stop_ids, self.facts.vocab_size) if len(stop_ids) else ()
+        if not len(ids):
+            raise RequestRefused("prompt: found 0 token ids, expected at least 1")
+        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
+            raise RequestRefused(f"max_new_tokens: found {max_new_tokens!r}, expected a whole number from 1")
+        chosen = sampling or Sampling(temperature=0.0)
+        if self._closed:
+            raise EngineClosed("the session is closed; open a new one")
+        with binding.translated():
+            request = self._engine.submit(
+                ids,
+                max_new_tokens,
+                stop_ids=[int(stop) for stop in stops],
+                keep_logits=keep_logits,
+                temperature=chosen.temperature,
+                top_k=chosen.top_k,
+                top_p=chosen.top_p,
+                seed=chosen.seed,
+            )
+        return Handle(request, keep_logits, on_token)
+
+    def generate(self, prompts: Sequence[Prompt], max_new_tokens: int, *, keep_logits: bool = False) -> list[Generation]:
+        """Submit all prompts at once and wait for all of them: greedy, in the prompts' order.
+
+        Raises what `submit` raises, RequestFailed when a request did not run to its end; the others are then cancelled.
+        """
+        handles: list[Handle] = []
+        try:
+            for prompt in prompts:
+                handles.append(self.submit(prompt, max_new_tokens, keep_logits=keep_logits))  # noqa: PERF401 - kept for cancelling
+            results = [handle.result() for handle in handles]
+            for handle, result in zip(handles, results, strict=True):
+                if result.finish_reason not in ("length", "stop"):
+                    raise RequestFailed(
+                        f"request {handle.id}: {result.finish_reason} after {len(result.tokens)} of {max_new_tokens} tokens"
+                    )
+        except BaseException:
+            for handle in handles:
+                handle.cancel()
+            raise
+        return results
+
+    def stats(self) -> Stats:
+        """The scheduler's counters, consistent with one another."""
+        raw = self._engine.stats()
+        values = {field.name: raw[field.name] for field in fields(Stats) if field.name != "rows_per_step"}
+        return Stats(**values, rows_per_step={int(rows): int(steps) for rows, steps in raw["rows_per_step"].items()})
+
+    def reset_peaks(self) -> None:
+        """Start the peaks and the histogram of rows anew, from what runs and waits now; the counters go on."""
+        self._engine.reset_peaks()
+
+    def memory(self) -> dict[str, int]:
+        """Bytes held, by use: weights, kv_cache, state, scratch."""
+        return dict(self._engine.memory())
+
+    def step_bytes(self, rows: int, context: int) -> int:
+        """Bytes that one decode step of `rows` rows at `context` positions must read: the weights once, the caches per row."""
+        return int(self._engine.step_bytes(rows, context))
+
+    def close(self) -> None:
+        """End every request ("closed" where it was not done) and free the model. May be called twice, and from any thread."""
+        self._closed = True
+        self._engine.close()
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):  # at interpreter exit the module may be half gone
+            self.close()
+
+
+def _check(config: ModelConfig, options: SessionOptions) -> None:
+    check_ranks(config, options.tp)
+    if options.context > config.max_positions:
+        raise ConfigError(
+            f"option context: found {options.context}; the model's max_position_embeddings allows {config.max_positions}"
+        )
+    backends = binding.build_info().get("backends", [])
+    backend = options.devices.partition(":")[0]
+    if backend not in backends:
+        raise ConfigError(f"option devices: found {options.devices!r}; this build has: {', '.join(backends)}")
+    paths = binding.native().isa_paths()
+    if options.isa != "auto" and not paths.get(options.isa, False):
+        runs = [name for name, able in paths.items() if able]
+        raise ConfigError(f"option isa: found {options.isa!r}; on this CPU: auto, {', '.join(runs)}")
+
+
+def _native_options(options: SessionOptions) -> Any:
+    return binding.native().EngineOptions(
+        mode=options.mode,
+        tp=options.tp,
+        slots=options.running_limit,
+        context=options.context,
+        threads=options.threads,
+        prefill_rows=options.prefill_rows,
+        queue_limit=options.queue_limit,
+        isa=options.isa,
+        device=options.devices,
+    )
+
+
+def _facts(engine: Any, source: Source, options: SessionOptions, seconds: float) -> SessionFacts:
+    raw = engine.stats()
+    return SessionFacts(
+        model=source.config.name,
+        family=source.config.family,
+        checkpoint_digest=source.checkpoint.digest(),
+        skipped=source.names.said(),
+        vocab_size=source.config.vocab_size,
+        tp=options.tp,
+        slots=options.running_limit,
+        context=options.context,
+        isa=str(raw["isa"]),
+        threads_per_rank=int(raw["threads_per_rank"]),
+        load_seconds=seconds,
+    )
+
+
+def _token_ids(what: str, values: Prompt, vocab_size: int) -> npt.NDArray[np.int32]:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and not np.issubdtype(array.dtype, np.integer)):
+        raise RequestRefused(f"{what}: found {array.dtype} of shape {list(array.shape)}, expected a flat list of token ids")
+    outside = np.flatnonzero((array < 0) | (array >= vocab_size))
+    if outside.size:
+        at = int(outside[0])
+        raise RequestRefused(f"{what}: position {at}: found token id {array[at]}, expected 0 to {vocab_size - 1}")
+    return np.ascontiguousarray(array, dtype=np.int32)
