@@ -1,0 +1,119 @@
+"""What a kind of measurement works with: sessions of the engine under test, rounds, and the record that fills up."""
+
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, Generic
+
+from flows.measurements import nvml, slots
+from flows.measurements.prompts import Prompt, draw_prompts
+from flows.measurements.request import ExtraT, Request
+from flows.measurements.rounds import quiet_collector, run_round
+from flows.measurements.under_test import UnderTest
+from storage.records import EngineFacts, Occupancy, RoundSample, Spec
+
+if TYPE_CHECKING:
+    from engine import Session
+
+
+class MeasurementError(RuntimeError):
+    """A measurement that ran and found what must not be: it fails, and its figures are kept."""
+
+
+class Bench(Generic[ExtraT]):
+    """One measurement under way. What stands in its fields when it ends, well or badly, goes into the record."""
+
+    def __init__(self, request: Request, extra: ExtraT, under_test: UnderTest, gpus: "nvml.Gpus | None") -> None:
+        self.request = request
+        self.extra = extra
+        self.under_test = under_test
+        self.gpus = gpus
+        self.engine_facts: EngineFacts | None = None
+        self.rounds: list[RoundSample] = []
+        self.occupancy: Occupancy | None = None
+        self.values: dict[str, float] = {}
+        self.details: dict[str, Any] = {}
+        self.invalid_because: list[str] = []
+
+    @property
+    def spec(self) -> Spec:
+        """What was asked for."""
+        return self.request.spec
+
+    @contextmanager
+    def session(self, *, mode: str | None = None, slot_count: int | None = None) -> "Iterator[Session]":
+        """A session of the engine under test, as the spec has it but for what is given here; closed at the end."""
+        spec, engine = self.spec, self.under_test.engine
+        options = engine.SessionOptions(
+            mode=mode or spec.mode,
+            tp=spec.tp,
+            slots=slot_count or spec.slots,
+            context=spec.context,
+            threads=spec.threads,
+            devices=spec.devices,
+            isa=self.extra.isa,
+            prefill_rows=self.extra.prefill_rows,
+        )
+        started = time.monotonic()
+        with engine.Session.open(spec.checkpoint, options) as session:
+            say(f"{options.mode} session: {spec.checkpoint} on {spec.devices}, tp {spec.tp}, {time.monotonic() - started:.2f} s")
+            if self.engine_facts is None:
+                self.engine_facts = self._facts(session)
+            yield session
+
+    def prompts(self, session: "Session", round_index: int, count: int | None = None) -> list[Prompt]:
+        """The prompts of a round, from the seed."""
+        spec = self.spec
+        return draw_prompts(spec.seed, round_index, count or spec.level, spec.prompt_tokens, session.facts.vocab_size)
+
+    def round(self, session: "Session", index: int, *, warmup: bool = False) -> RoundSample:
+        """One closed-loop round, kept in the record."""
+        prompts = self.prompts(session, index)
+        with ExitStack() as stack:
+            watch = stack.enter_context(self.gpus.watch()) if self.gpus else None
+            sample = run_round(session, prompts, self.spec.new_tokens, index=index, warmup=warmup)
+        if watch is not None:
+            sample = sample.model_copy(update={"energy_j": watch.energy_j, "throttled": watch.throttled})
+        self.rounds.append(sample)
+        flag = f" throttled: {', '.join(sample.throttled)}" if sample.throttled else ""
+        say(f"round {index}{' (warm-up)' if warmup else ''}: {len(prompts)} requests in {sample.wall_s:.4f} s{flag}")
+        return sample
+
+    def warm_up(self, session: "Session") -> None:
+        """The rounds that are dropped."""
+        for index in range(self.spec.warmup):
+            self.round(session, index, warmup=True)
+
+    def kept_rounds(self, session: "Session") -> Occupancy:
+        """The rounds that are kept, with the occupancy over all of them; both go into the record."""
+        spec = self.spec
+        session.reset_peaks()
+        before = session.stats()
+        with quiet_collector():
+            for index in range(spec.warmup, spec.warmup + spec.runs):
+                self.round(session, index)
+        self.occupancy = slots.occupancy_between(before, session.stats())
+        return self.occupancy
+
+    def invalid(self, reasons: list[str]) -> None:
+        """State why the figures must not be used."""
+        for reason in reasons:
+            say(f"invalid: {reason}")
+        self.invalid_because.extend(reasons)
+
+    def _facts(self, session: "Session") -> EngineFacts:
+        facts = session.facts
+        return EngineFacts(
+            api_version=self.under_test.api_version,
+            build=self.under_test.build_info | {"manifest": self.under_test.manifest},
+            module_sha256=self.under_test.module_sha256,
+            isa=facts.isa,
+            memory=session.memory(),
+            checkpoint_digest=facts.checkpoint_digest,
+            load_s=facts.load_seconds,
+        )
+
+
+def say(line: str) -> None:
+    """One line of the measurement's log."""
+    print(line, flush=True)

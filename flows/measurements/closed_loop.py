@@ -1,0 +1,48 @@
+"""What latency and throughput share: warm-up, kept rounds, the evidence that they are what was asked for, a summary."""
+
+from typing import TYPE_CHECKING
+
+from flows.measurements import slots
+from flows.measurements.bench import Bench, say
+from flows.measurements.request import EngineExtra
+from storage.records import Occupancy
+
+if TYPE_CHECKING:
+    from engine import Session
+
+
+def measure(bench: Bench[EngineExtra]) -> None:
+    """Fill the record with rounds, occupancy and the figures of a decode step; state what makes them invalid."""
+    with bench.session() as session:
+        bench.warm_up(session)
+        occupancy = bench.kept_rounds(session)
+        bench.values |= step_figures(bench, session, occupancy)
+    bench.invalid(slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy))
+    summarise(bench)
+
+
+def step_figures(bench: Bench[EngineExtra], session: "Session", occupancy: Occupancy) -> dict[str, float]:
+    """Seconds of a mean decode step, bytes a full one must read in the middle of a generation, and how full the slots were."""
+    spec = bench.spec
+    figures: dict[str, float] = {}
+    fill = slots.slot_fill(spec, occupancy)
+    if fill is not None:
+        middle = spec.prompt_tokens + spec.new_tokens // 2
+        figures["slot_fill_fraction"] = fill
+        figures["decode_step_s"] = occupancy.decode_s / slots.decode_steps(occupancy)
+        figures["decode_step_bytes"] = float(session.step_bytes(slots.running_limit(spec), middle))
+    return figures
+
+
+def summarise(bench: Bench[EngineExtra]) -> None:
+    """Say in the log what was found."""
+    kept = [r for r in bench.rounds if not r.warmup]
+    requests = [q for r in kept for q in r.requests]
+    wall = sum(r.wall_s for r in kept)
+    tokens = sum(q.output_tokens for q in requests)
+    firsts = [q.ttft_s for q in requests if q.ttft_s is not None]
+    say(f"wall per round       {wall / len(kept):.4f} s")
+    say(f"mean request latency {sum(q.e2el_s for q in requests) / len(requests):.4f} s")
+    if firsts:
+        say(f"mean time to first   {sum(firsts) / len(firsts):.4f} s")
+    say(f"throughput           {len(requests) / wall:.3f} req/s, {tokens / wall:.1f} tok/s")
