@@ -84,16 +84,18 @@ class Bench(Generic[ExtraT]):
         for index in range(self.spec.warmup):
             self.round(session, index, warmup=True)
 
-    def kept_rounds(self, session: "Session") -> Occupancy:
-        """The rounds that are kept, with the occupancy over all of them; both go into the record."""
+    def kept_rounds(self, session: "Session") -> list[Occupancy]:
+        """The rounds that are kept; returns the occupancy of each. Rounds and the occupancy of all go into the record."""
         spec = self.spec
-        session.reset_peaks()
-        before = session.stats()
+        each: list[Occupancy] = []
         with quiet_collector():
             for index in range(spec.warmup, spec.warmup + spec.runs):
+                session.reset_peaks()
+                before = session.stats()
                 self.round(session, index)
-        self.occupancy = slots.occupancy_between(before, session.stats())
-        return self.occupancy
+                each.append(slots.occupancy_between(before, session.stats()))
+        self.occupancy = slots.merge(each)
+        return each
 
     def invalid(self, reasons: list[str]) -> None:
         """State why the figures must not be used."""

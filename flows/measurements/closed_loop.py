@@ -15,7 +15,7 @@ def measure(bench: Bench[EngineExtra]) -> None:
     """Fill the record with rounds, occupancy and the figures of a decode step; state what makes them invalid."""
     with bench.session() as session:
         bench.warm_up(session)
-        occupancy = bench.kept_rounds(session)
+        occupancy = slots.merge(bench.kept_rounds(session))
         bench.values |= step_figures(bench, session, occupancy)
     bench.invalid(slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy))
     summarise(bench)

@@ -6,7 +6,8 @@ machine's own: where CUDA_VISIBLE_DEVICES renumbers devices, the figures are tho
 
 import importlib
 import threading
-from types import ModuleType, TracebackType
+from collections.abc import Callable
+from types import TracebackType
 from typing import Any, Self
 
 _PERIOD_S = 0.1  # between two looks during a round
@@ -43,7 +44,7 @@ def open_gpus(devices: str) -> "Gpus | None":
 class Gpus:
     """The GPUs of one measurement."""
 
-    def __init__(self, library: ModuleType, handles: dict[int, Any]) -> None:
+    def __init__(self, library: Any, handles: dict[int, Any]) -> None:
         self._nvml = library
         self._handles = handles
 
@@ -62,19 +63,23 @@ class Gpus:
         nvml = self._nvml
         figures: dict[str, float] = {}
         for number, handle in self._handles.items():
-            for name, read in (
-                ("sm_clock_mhz", lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_SM)),
-                ("memory_clock_mhz", lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_MEM)),
-                ("power_w", lambda h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3),
-                ("temperature_c", lambda h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU)),
-                ("utilisation", lambda h: nvml.nvmlDeviceGetUtilizationRates(h).gpu / 100),
-                ("memory_used_bytes", lambda h: nvml.nvmlDeviceGetMemoryInfo(h).used),
-            ):
+            for name, read in self._readers().items():
                 try:
                     figures[f"gpu{number}_{name}"] = float(read(handle))
                 except nvml.NVMLError_NotSupported:
                     continue
         return figures
+
+    def _readers(self) -> dict[str, Callable[[Any], float]]:
+        nvml = self._nvml
+        return {
+            "sm_clock_mhz": lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_SM),
+            "memory_clock_mhz": lambda h: nvml.nvmlDeviceGetClockInfo(h, nvml.NVML_CLOCK_MEM),
+            "power_w": lambda h: nvml.nvmlDeviceGetPowerUsage(h) / 1e3,
+            "temperature_c": lambda h: nvml.nvmlDeviceGetTemperature(h, nvml.NVML_TEMPERATURE_GPU),
+            "utilisation": lambda h: nvml.nvmlDeviceGetUtilizationRates(h).gpu / 100,
+            "memory_used_bytes": lambda h: nvml.nvmlDeviceGetMemoryInfo(h).used,
+        }
 
     def energy_j(self) -> float | None:
         """Energy of all GPUs since their driver was loaded; None where one does not report it."""

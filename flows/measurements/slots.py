@@ -1,5 +1,7 @@
 """Whether the slots were really filled: evidence kept with every figure, and the reasons for which a record is invalid."""
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from storage.records import Occupancy, RoundSample, Spec
@@ -19,6 +21,21 @@ def occupancy_between(before: "Stats", after: "Stats") -> Occupancy:
         rows_per_step={str(rows): count for rows, count in sorted(after.rows_per_step.items()) if count},
         prefill_s=max(after.prefill_seconds - before.prefill_seconds, 0.0),
         decode_s=max(after.decode_seconds - before.decode_seconds, 0.0),
+    )
+
+
+def merge(rounds: Sequence[Occupancy]) -> Occupancy:
+    """Of several rounds: the highest peaks, the sums of all else."""
+    rows: Counter[str] = Counter()
+    for one in rounds:
+        rows.update(one.rows_per_step)
+    return Occupancy(
+        peak_running=max(o.peak_running for o in rounds),
+        peak_waiting=max(o.peak_waiting for o in rounds),
+        steps=sum(o.steps for o in rounds),
+        rows_per_step=dict(sorted(rows.items(), key=lambda item: int(item[0]))),
+        prefill_s=sum(o.prefill_s for o in rounds),
+        decode_s=sum(o.decode_s for o in rounds),
     )
 
 
@@ -70,6 +87,6 @@ def token_faults(spec: Spec, rounds: list[RoundSample]) -> list[str]:
         asked = [spec.level * spec.prompt_tokens, spec.level * spec.new_tokens]
         if found != asked:
             faults.append(
-                f"round {round_sample.index}: {found[1]} tokens generated for {found[0]} of prompts, asked for {asked[1]} for {asked[0]}"
+                f"round {round_sample.index}: prompt and output tokens {found[0]} + {found[1]}, asked for {asked[0]} + {asked[1]}"
             )
     return faults
