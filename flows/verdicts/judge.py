@@ -95,7 +95,9 @@ def judge(target: Target, samples: Sequence[PairSample], *, confidence: float = 
     mde = minimum_detectable_effect(sample, 1 - confidence, held_against)
     status = _status(target, found, bound)
     reason = _reason(target, status, found, bound, mde)
-    return replace(shown, status=status, low=found.low, high=found.high, mde=mde, confidence=confidence, reason=reason)
+    verdict = replace(shown, status=status, low=found.low, high=found.high, mde=mde, confidence=confidence, reason=reason)
+    reference = baseline.value if target.relative and baseline else target.reference
+    return _flag_short_of(verdict, found, reference)
 
 
 def usable(value: float | None) -> bool:
@@ -104,13 +106,21 @@ def usable(value: float | None) -> bool:
 
 
 def _status(target: Target, found: Interval, bound: float) -> Status:
-    if target.direction == ">=":
-        if found.low >= bound:
-            return "PASS"
-        return "FAIL" if found.high < bound else "INCONCLUSIVE"
-    if found.high <= bound:
+    meets = [target.meets(edge, bound) for edge in (found.low, found.high)]
+    if all(meets):
         return "PASS"
-    return "FAIL" if found.low > bound else "INCONCLUSIVE"
+    return "INCONCLUSIVE" if any(meets) else "FAIL"
+
+
+def _flag_short_of(verdict: Verdict, found: Interval, reference: float | None) -> Verdict:
+    """A loss within the bound is still a loss: say so when the interval leaves no doubt of it."""
+    target = verdict.target
+    if verdict.status == "FAIL" or reference is None or _status(target, found, reference) != "FAIL":
+        return verdict
+    loss = abs(found.value / reference - 1)
+    return verdict.with_flag(
+        f"measurably worse than {quantity(reference, target.unit)}, by {loss:.1%}, though not surely beyond the bound."
+    )
 
 
 def _legs(target: Target, sample: PairSample) -> dict[str, float | None]:
@@ -154,15 +164,11 @@ def _refuse_duplicates(samples: Sequence[PairSample]) -> None:
 
 
 def _point_reason(target: Target, value: float, bound: float) -> str:
-    side = "on the right side of" if _meets(target, value, bound) else "short of"
+    side = "on the right side of" if target.meets(value, bound) else "short of"
     return (
         f"A {POINT}: one pair reads {quantity(value, target.unit)}, {side} {quantity(bound, target.unit)}, "
         "but one pair cannot say how sure that is."
     )
-
-
-def _meets(target: Target, value: float, bound: float) -> bool:
-    return value >= bound if target.direction == ">=" else value <= bound
 
 
 def _reason(target: Target, status: Status, found: Interval, bound: float, mde: float) -> str:

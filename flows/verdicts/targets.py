@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -24,7 +24,8 @@ class Target:
     """One bound on one metric at one level.
 
     bound is in `unit`; where `relative`, it is a factor on the series' baseline instead (0.97 for `baseline - 3 %`).
-    leg says whose value is judged: the ratio batch / serial, or one leg's own value.
+    leg says whose value is judged: the ratio batch / serial, or one leg's own value. reference, where there is one, is the
+    value that a verdict is flagged for lying measurably short of, even within the bound (1.0 in a comparison of two builds).
     """
 
     name: str
@@ -35,6 +36,7 @@ class Target:
     unit: str
     relative: bool = False
     leg: Leg = "ratio"
+    reference: float | None = None
 
     def __post_init__(self) -> None:
         _check(self)
@@ -49,6 +51,10 @@ class Target:
         if not self.relative:
             return self.bound
         return None if baseline is None else baseline * self.bound
+
+    def meets(self, value: float, bound: float) -> bool:
+        """Whether a value, in `unit`, is on the good side of a bound (or on it)."""
+        return value >= bound if self.direction == ">=" else value <= bound
 
     def describe(self) -> str:
         """For a table: `speedup_vs_serial@8 >= 4.5x`."""
@@ -71,6 +77,22 @@ def default_targets() -> tuple[Target, ...]:
     """The predecessor's four."""
     text = resources.files("flows.verdicts").joinpath("default_targets.toml").read_text(encoding="utf-8")
     return parse_targets(text, "default_targets.toml")
+
+
+def comparison_targets(levels: Sequence[int], modes: Sequence[Leg] = ("batch",), margin: float = 0.03) -> tuple[Target, ...]:
+    """Targets of two builds head to head, 'no worse than the base by more than `margin`': one for each leg at each level.
+
+    In their PairSamples `serial` is the base's value and `batch` the head's: seconds at level 1, requests a second above.
+    """
+    if not 0 <= margin < 1:
+        raise ValueError(f"margin {margin!r} must lie in [0, 1): 0.03 is 3 %")
+    return tuple(
+        Target(f"{mode} at {level}", "e2el_s", level, "<=", 1 + margin, RATIO_UNIT, reference=1.0)
+        if level == 1
+        else Target(f"{mode} at {level}", "request_throughput", level, ">=", 1 - margin, RATIO_UNIT, reference=1.0)
+        for level in levels
+        for mode in modes
+    )
 
 
 def load_targets(path: Path | None = None) -> tuple[Target, ...]:
