@@ -59,7 +59,7 @@ class Build:
 def build_engine(repo: Path, host: HostSettings, log: Path, on_wait: Callable[[], None] = lambda: None) -> tuple[Build, Source]:
     """Build the engine of `repo`, or find it built. The compiler's output goes to `log`. Raises BuildError."""
     source = describe_source(repo)
-    compiler = _compiler(host.compiler)
+    compiler = find_compiler(host.compiler)
     key = _key(source.tree, compiler, host.flags)
     builds = host.cache / "builds"
     builds.mkdir(parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ def _compile(repo: Path, tree: str, work: Path, compiler: Path, host: HostSettin
     """Configure, build and install native/, and copy engine/ beside it; return the finished folder inside `work`."""
     import pybind11
 
-    cmake, ninja = _tool("cmake"), _tool("ninja")
+    cmake, ninja = find_tool("cmake"), find_tool("ninja")
     sources, objects, out = work / "sources", work / "objects", work / "out"
     _copy_sources(repo, sources)
     if tree_digest(sources) != tree:
@@ -165,15 +165,16 @@ def _module(folder: Path) -> Path:
     return found[0]
 
 
-def _compiler(name: str) -> Path:
+def find_compiler(name: str) -> Path:
+    """The compiler of that name or path. Raises BuildError with the command that installs one."""
     found = shutil.which(name)
     if found is None:
         raise BuildError(f"C++ compiler {name!r}: not found: {_INSTALL_COMPILER}")
     return Path(found)
 
 
-def _tool(name: str) -> Path:
-    """A build tool of this Python environment, else of the system."""
+def find_tool(name: str) -> Path:
+    """A build tool of this Python environment, else of the system. Raises BuildError with the command that installs it."""
     beside = Path(sysconfig.get_path("scripts")) / name
     found = str(beside) if beside.is_file() else shutil.which(name)
     if found is None:

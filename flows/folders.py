@@ -1,4 +1,4 @@
-"""Where a run keeps its files. results/<run>/ holds one run; the store and its snapshot lie beside the runs and serve them all."""
+"""Where a run keeps its files: results/<run>/. The store and its snapshot lie beside the runs and serve them all."""
 
 import re
 import secrets

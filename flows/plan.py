@@ -98,6 +98,36 @@ def plan_identity(parameters: ValidationParameters, tree: str) -> str:
     return _digest("plan", PLAN_VERSION, tree, json.dumps(content, sort_keys=True))[:16]
 
 
+def measurement_of(parameters: ValidationParameters, number: int, level: int, mode: Mode, order: int) -> Measurement:
+    """One process of the plan. `number` is that of its pair, `order` its place in the run."""
+    kind = "latency" if level == 1 else "throughput"
+    spec = Spec(
+        kind=kind,
+        workload=parameters.workload,
+        mode=mode,
+        level=level,
+        tp=parameters.tp,
+        slots=parameters.slots_at(level),
+        context=parameters.slot_context,
+        prompt_tokens=parameters.prompt_tokens,
+        new_tokens=parameters.new_tokens,
+        warmup=parameters.warmup,
+        runs=parameters.runs,
+        seed=parameters.seed,
+        checkpoint=parameters.checkpoint,
+        devices=parameters.devices,
+        threads=parameters.threads,
+        pair=number,
+        block=number,
+        order=order,
+    )
+    return Measurement(
+        name=f"{parameters.workload}/{kind}-x{level}-{mode}/pair{number:02d}",
+        label=f"{mode} x{level} pair {number}/{parameters.stages[-1]}",
+        spec=spec,
+    )
+
+
 def missing(pairs: Iterable[Pair], done: Collection[str]) -> tuple[Pair, ...]:
     """Pairs of which at least one leg has no usable record. `done` are names of measurements."""
     return tuple(pair for pair in pairs if any(measurement.name not in done for measurement in pair.measurements))
@@ -131,37 +161,8 @@ def _block(parameters: ValidationParameters, number: int) -> Block:
 def _pair(parameters: ValidationParameters, number: int, level: int, place: int) -> Pair:
     modes = _shuffled(MODES, parameters.seed, "modes", number, level)
     first_order = 2 * ((number - 1) * len(parameters.measured_levels) + place)
-    first, second = (_measurement(parameters, number, level, mode, first_order + leg) for leg, mode in enumerate(modes))
+    first, second = (measurement_of(parameters, number, level, mode, first_order + leg) for leg, mode in enumerate(modes))
     return Pair(level=level, pair=number, measurements=(first, second))
-
-
-def _measurement(parameters: ValidationParameters, number: int, level: int, mode: Mode, order: int) -> Measurement:
-    kind = "latency" if level == 1 else "throughput"
-    spec = Spec(
-        kind=kind,
-        workload=parameters.workload,
-        mode=mode,
-        level=level,
-        tp=parameters.tp,
-        slots=parameters.slots_at(level),
-        context=parameters.slot_context,
-        prompt_tokens=parameters.prompt_tokens,
-        new_tokens=parameters.new_tokens,
-        warmup=parameters.warmup,
-        runs=parameters.runs,
-        seed=parameters.seed,
-        checkpoint=parameters.checkpoint,
-        devices=parameters.devices,
-        threads=parameters.threads,
-        pair=number,
-        block=number,
-        order=order,
-    )
-    return Measurement(
-        name=f"{parameters.workload}/{kind}-x{level}-{mode}/pair{number:02d}",
-        label=f"{mode} x{level} pair {number}/{parameters.stages[-1]}",
-        spec=spec,
-    )
 
 
 def _shuffled(values: Iterable[_T], *key: object) -> list[_T]:

@@ -82,12 +82,20 @@ class HostSettings(_FromTable):
 
     cache: Path = Field(
         default_factory=lambda: Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "paceline",
-        description="Builds, synthetic checkpoints and Prefect's own database.",
+        description="Builds and Prefect's own database. Left out: paceline below $XDG_CACHE_HOME or ~/.cache.",
     )
     repo: Path | None = Field(default=None, description="Source tree with native/ and engine/. Left out: the current folder.")
     build: Path | None = Field(default=None, description="Existing build folder to measure, in place of building one.")
-    compiler: str = Field(default_factory=lambda: os.environ.get("CXX") or "c++", description="C++ compiler.")
-    flags: str = Field(default_factory=lambda: os.environ.get("CXXFLAGS", ""), description="More flags for the compiler.")
+    targets: Path | None = Field(
+        default_factory=lambda: Path("targets.toml") if Path("targets.toml").is_file() else None,
+        description="Targets file. Left out: targets.toml of the current folder, else the four built in.",
+    )
+    compiler: str = Field(
+        default_factory=lambda: os.environ.get("CXX") or "c++", description="C++ compiler. Left out: $CXX, else c++."
+    )
+    flags: str = Field(
+        default_factory=lambda: os.environ.get("CXXFLAGS", ""), description="More flags for the compiler. Left out: $CXXFLAGS."
+    )
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
 
     @classmethod
@@ -200,6 +208,11 @@ def prepare_prefect(cache: Path, log_level: str = "INFO") -> None:
 def join_prefect(api_url: str) -> None:
     """Point Prefect, not imported yet, at a server."""
     os.environ["PREFECT_API_URL"] = api_url
+
+
+def harness_environment() -> dict[str, str]:
+    """Environment of a measuring program: it imports the harness that the parent runs."""
+    return child_environment({"PYTHONPATH": str(Path(__file__).resolve().parent.parent)})
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -1,0 +1,28 @@
+"""The command line, `paceline`: one file a group of commands. What is heavy is imported when a command runs."""
+
+import sys
+
+import typer
+
+from flows.cli import build, doctor, generate, measure, sql, validate
+
+_INTERRUPTED = 130  # as shells have it: 128 + SIGINT
+
+app = typer.Typer(
+    name="paceline",
+    help="Does batching still pay, on this commit, on this machine? Measures serial against batched decode.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+for group in (validate, measure, generate, build, sql, doctor):
+    group.register(app)
+
+
+def main() -> None:
+    """Entry point of `paceline`. Exit codes: 0 fine, 1 a target missed, 2 an error, 3 undecided, 130 interrupted."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)

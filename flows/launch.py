@@ -1,0 +1,119 @@
+"""Runs the validation in this process: settings, log, server, flow, and what ended it."""
+
+import logging
+import signal
+import traceback
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from flows.folders import RunFolder, new_run_id
+from flows.parameters import ValidationParameters
+from flows.plan import read_plan
+from flows.progress import on_terminal, report
+from flows.server import OwnServer, ensure_api
+from flows.settings import HostSettings, SettingsError, load_host, load_parameters, prepare_prefect, use_host
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a run ended: with a summary, with an error, or interrupted by a signal."""
+
+    summary: dict[str, Any] | None = None
+    message: str = ""
+    error: BaseException | None = None
+    interrupted_by: str = ""
+
+
+class _Terminated(BaseException):
+    """SIGTERM outside the flow, where Prefect does not catch it."""
+
+
+def resolve(for_run: Mapping[str, Any], for_host: Mapping[str, Any]) -> tuple[ValidationParameters, HostSettings, RunFolder]:
+    """Settings and the run's folder. A run that is resumed keeps its own parameters, where nothing else is given.
+
+    Raises SettingsError, PlanError.
+    """
+    host = load_host(for_host)
+    parameters = load_parameters(for_run)
+    if parameters.run is not None:
+        folder = RunFolder(Path(parameters.results).absolute(), parameters.run)
+        if folder.plan.exists():
+            recorded = read_plan(folder.plan).parameters.model_dump(exclude={"run", "results"})
+            parameters = load_parameters({**recorded, "results": parameters.results, **for_run})
+        return parameters, host, folder
+    parameters = parameters.model_copy(update={"run": new_run_id()})
+    return parameters, host, RunFolder(Path(parameters.results).absolute(), str(parameters.run))
+
+
+def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFolder) -> Ended:
+    """Run the flow. Raises ServerError, SettingsError; all else comes back in what it returns."""
+    try:
+        folder.create()
+    except OSError as error:
+        raise SettingsError(f"--results {folder.results}: cannot be written: {error.strerror}; name another folder") from error
+    with _logging_to(folder.run_log), _sigterm_raises(), on_terminal(), use_host(host):
+        try:
+            prepare_prefect(host.cache)
+            server = ensure_api(host.cache, folder.logs / "prefect-server.log")
+            return _run_flow(parameters, server)
+        except KeyboardInterrupt:
+            return Ended(interrupted_by="SIGINT")
+        except _Terminated:
+            return Ended(interrupted_by="SIGTERM")
+
+
+def _run_flow(parameters: ValidationParameters, server: OwnServer | None) -> Ended:
+    from flows.validation import validate  # takes seconds, while the server starts
+
+    if server is not None:
+        server.wait_ready()
+    state = validate(parameters, return_state=True)
+    outcome = state.result(raise_on_failure=False)
+    if isinstance(outcome, BaseException):
+        logging.getLogger("paceline").error("".join(traceback.format_exception(outcome)))
+        return Ended(error=outcome, message=state.message or "")
+    return Ended(summary=_summary_of(parameters), message=state.message or "")
+
+
+def _summary_of(parameters: ValidationParameters) -> dict[str, Any] | None:
+    import json
+
+    path = RunFolder(Path(parameters.results).absolute(), str(parameters.run)).summary_json
+    if not path.exists():
+        return None
+    content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return content
+
+
+@contextmanager
+def _sigterm_raises() -> Iterator[None]:
+    """SIGTERM unwinds the stack as Ctrl-C does; Prefect puts its own handler on top during the flow and then calls this one."""
+
+    def unwind(_number: int, _frame: object) -> None:
+        raise _Terminated
+
+    before = signal.signal(signal.SIGTERM, unwind)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _logging_to(path: Path) -> Iterator[None]:
+    """Everything that is logged, Prefect's part included, goes to the run's log and not to the terminal.
+
+    Prefect leaves the root logger alone where it has a handler already.
+    """
+    handler = logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    logging.getLogger("paceline").setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        report().close()

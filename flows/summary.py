@@ -1,0 +1,197 @@
+"""What a run found, as one JSON file that can be compared from run to run, and as text."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from flows.build import Build
+from flows.folders import RunFolder
+from flows.plan import Plan
+from flows.verdicts.judge import Verdict
+from flows.verdicts.overall import overall
+from storage.records import Source
+
+SUMMARY_VERSION = 1
+_VERDICT_FIELDS = (
+    "status",
+    "ratio",
+    "low",
+    "high",
+    "confidence",
+    "mde",
+    "pairs",
+    "point",
+    "reason",
+    "flags",
+    "excluded",
+    "waived",
+)
+
+
+@dataclass
+class Course:
+    """How the measuring went. Times are UTC."""
+
+    started_at: datetime
+    finished_at: datetime | None = None
+    notes: list[str] = field(default_factory=list)  # what a reader must know: cut by the budget, files set aside
+
+
+def summarise(
+    folder: RunFolder, plan: Plan, build: Build, source: Source, verdicts: Sequence[Verdict], course: Course
+) -> dict[str, Any]:
+    """The content of summary.json: strict JSON, keys in a fixed order, times and places last."""
+    from storage.queries import level_table, target_ratios
+
+    found = overall(verdicts)
+    ratios = _ratios(target_ratios(folder.snapshot, folder.run_id).to_dict("records"))
+    levels = [_strict(row) for row in level_table(folder.snapshot, folder.run_id).to_dict("records")]
+    finished = course.finished_at or course.started_at
+    return {
+        "summary_version": SUMMARY_VERSION,
+        "exit_code": found.exit_code,
+        "headline": found.headline,
+        "parameters": plan.parameters.model_dump(mode="json", exclude={"run", "results"}),
+        "source": source.model_dump(),
+        "plan": plan.identity,
+        "targets": [_verdict(verdict) for verdict in verdicts],
+        "ratios": ratios,
+        "levels": levels,
+        "lone_request_s": {str(row["mode"]): row["e2el_mean_s"] for row in levels if row["level"] == 1},
+        "failures": _failures(folder),
+        "notes": course.notes,
+        "run_id": folder.run_id,
+        "started_at": course.started_at.isoformat(),
+        "finished_at": finished.isoformat(),
+        "wall_s": round((finished - course.started_at).total_seconds(), 1),
+        "build": {"folder": str(build.folder), **build.info},
+    }
+
+
+def write_summary(folder: RunFolder, summary: Mapping[str, Any]) -> None:
+    """Write summary.json and summary.md, each whole or not at all."""
+    _write(folder.summary_json, json.dumps(summary, indent=1, allow_nan=False) + "\n")
+    _write(folder.summary_markdown, markdown(summary))
+
+
+def targets_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
+    """Target, measured, interval, pairs, verdict; levels without a target follow without a verdict."""
+    rows = []
+    for target in summary["targets"]:
+        label = f"{target['name']}: {target['describe']}"
+        rows.append((label, _figure(target["ratio"], target["unit"]), _interval(target), str(target["pairs"]), target["status"]))
+    judged = {(target["metric"], target["level"]) for target in summary["targets"]}
+    for ratio in summary["ratios"]:
+        if (ratio["metric"], ratio["level"]) not in judged:
+            label = f"{ratio['level']} concurrent: {ratio['metric']}@{ratio['level']}"
+            rows.append((label, _figure(ratio["ratio"], "x"), "-", str(ratio["pairs"]), "no target"))
+    return rows
+
+
+def level_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, str, str]]:
+    """Level, mode, wall per round, average request latency, throughput, tokens a second."""
+    return [
+        (
+            str(row["level"]),
+            str(row["mode"]),
+            _seconds(row["wall_s"]),
+            _seconds(row["e2el_mean_s"]),
+            "-" if row["request_throughput"] is None else f"{row['request_throughput']:.3f} req/s",
+            "-" if row["output_throughput"] is None else f"{row['output_throughput']:.1f} tok/s",
+        )
+        for row in summary["levels"]
+    ]
+
+
+def lone_request(summary: Mapping[str, Any]) -> str:
+    """The lone request's latency, which stands beside every ratio: a slow serial leg makes ratios look good."""
+    times = summary["lone_request_s"]
+    parts = [f"{mode} {_seconds(times[mode])}" for mode in ("serial", "batch") if times.get(mode) is not None]
+    return f"A lone request takes: {', '.join(parts)}." if parts else "No lone request was measured."
+
+
+def markdown(summary: Mapping[str, Any]) -> str:
+    """summary.md: the two tables and what a reader must know beside them."""
+    commit = f"{summary['source']['commit'][:10]}{' with uncommitted changes' if summary['source']['dirty'] else ''}"
+    lines = [f"# {summary['headline']}", "", f"Commit {commit}, checkpoint {summary['parameters']['checkpoint']}, "]
+    lines[-1] += f"TP {summary['parameters']['tp']}, workload {summary['parameters']['workload']}, run {summary['run_id']}."
+    lines += ["", *_markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", lone_request(summary)]
+    lines += ["", *_markdown_table(LEVEL_HEADINGS, level_rows(summary)), ""]
+    lines += [f"- {target['name']}: {target['reason']}" for target in summary["targets"]]
+    lines += [f"- {note}" for note in summary["notes"]]
+    lines += [f"- {failure['measurement']}, attempt {failure['attempt']}: {failure['what']}" for failure in summary["failures"]]
+    return "\n".join(lines) + "\n"
+
+
+TARGET_HEADINGS = ("target", "measured", "interval", "pairs", "verdict")
+LEVEL_HEADINGS = ("level", "mode", "wall per round", "avg request latency", "throughput", "tokens")
+
+
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    row = verdict.to_dict()
+    target = row["target"] | {"bound": verdict.bound if verdict.bound is not None else row["target"]["bound"]}
+    named = {name: target[name] for name in ("name", "metric", "level", "direction", "bound", "unit")}
+    return named | {"describe": verdict.target.describe()} | {name: row[name] for name in _VERDICT_FIELDS}
+
+
+def _ratios(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:
+    """Geometric mean of the valid pairs at each level."""
+    logs: dict[tuple[int, str], list[float]] = {}
+    for row in rows:
+        values = logs.setdefault((int(row["level"]), str(row["metric"])), [])
+        if row["valid"] and row["ratio"] is not None and row["ratio"] > 0:
+            values.append(math.log(row["ratio"]))
+    return [
+        {"level": level, "metric": metric, "ratio": math.exp(sum(values) / len(values)) if values else None, "pairs": len(values)}
+        for (level, metric), values in sorted(logs.items())
+    ]
+
+
+def _failures(folder: RunFolder) -> list[dict[str, Any]]:
+    from flows.progress import describe
+
+    wall = 0.0  # a failed record is described by its failure
+    return [
+        {
+            "measurement": record.measurement,
+            "attempt": record.spec.attempt,
+            "status": record.status,
+            "what": describe(record, wall),
+        }
+        for record in folder.read_records()
+        if record.status != "ok"
+    ]
+
+
+def _strict(row: Mapping[Any, Any]) -> dict[str, Any]:
+    """Plain values for strict JSON: what is absent in pandas is null."""
+    plain = {name: value.item() if hasattr(value, "item") else value for name, value in row.items()}
+    return {name: None if isinstance(value, float) and not math.isfinite(value) else value for name, value in plain.items()}
+
+
+def _interval(target: Mapping[str, Any]) -> str:
+    if target["low"] is None or target["high"] is None:
+        return "point without an interval" if target["point"] else "-"
+    return f"{_figure(target['low'], target['unit'])} to {_figure(target['high'], target['unit'])}"
+
+
+def _figure(value: float | None, unit: str) -> str:
+    return "-" if value is None else f"{value:.3f}{unit if unit == 'x' else ' ' + unit}"
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f} s"
+
+
+def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    return ["| " + " | ".join(cells) + " |" for cells in (headings, ["---"] * len(headings), *rows)]
+
+
+def _write(path: Path, text: str) -> None:
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.write_text(text, encoding="utf-8")
+    temporary.replace(path)

@@ -1,0 +1,42 @@
+"""The two tables of a run on a terminal."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, level_rows, lone_request, targets_rows
+
+_COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "ERROR": "bold red"}
+_LEFT = ("target", "mode", "verdict")
+_PLAIN_WIDTH = 130  # where nothing says how wide the output is
+
+
+def print_summary(summary: Mapping[str, Any]) -> None:
+    """Targets with verdicts, then levels by mode, then what else a reader must know. To standard output."""
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console.print(_table("Targets", TARGET_HEADINGS, [(*row[:-1], _coloured(row[-1])) for row in targets_rows(summary)]))
+    console.print(lone_request(summary), markup=False)
+    console.print(_table("Levels", LEVEL_HEADINGS, level_rows(summary)))
+    for target in summary["targets"]:
+        if target["status"] != "PASS":
+            console.print(f"{target['name']}: {target['reason']}", markup=False)
+    for note in (*summary["notes"], *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"])):
+        console.print(note, markup=False)
+
+
+def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in _LEFT else "right")
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
+def _coloured(verdict: str) -> str:
+    colour = _COLOURS.get(verdict)
+    return f"[{colour}]{verdict}[/{colour}]" if colour else verdict

@@ -1,0 +1,179 @@
+"""The validation: plan -> build -> measure -> aggregate -> report. Read from top to bottom.
+
+No `from __future__ import annotations` in this module or in any with a flow: served runs fail with it.
+"""
+
+from collections.abc import Collection
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from prefect import flow, task
+from prefect.client.schemas.objects import State, StateType
+from prefect.states import Completed, Failed
+
+from flows import aggregate, summary
+from flows.attempt import Run
+from flows.build import Build, build_engine, open_build, source_of
+from flows.deadlines import Expectations
+from flows.folders import RunFolder, new_run_id
+from flows.parameters import ValidationParameters
+from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
+from flows.progress import report
+from flows.settings import HostSettings, current_host
+from flows.source import describe_source, find_repo
+from flows.stages import measure_stages
+from flows.verdicts.judge import Verdict
+from storage.records import Source
+
+
+@flow(name="validate", flow_run_name="{parameters.workload} tp{parameters.tp} {parameters.checkpoint}", persist_result=False)
+def validate(parameters: ValidationParameters) -> State[Any]:
+    """Measure serial against batched decode and say what was found."""
+    host = current_host()
+    folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
+    course = summary.Course(datetime.now(UTC))
+    source = find_source(host)
+    plan = lay_out(parameters, source, folder)
+    built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
+    run = Run(folder, built, source, _expectations(plan, folder))
+    try:
+        course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
+    finally:
+        course.notes += keep(folder, plan, source, course)  # whatever ended us, what was measured is in the store
+    verdicts = judge(folder, plan, host)
+    found = tell(folder, plan, run, verdicts, course)
+    return final_state(found)
+
+
+def find_source(host: HostSettings) -> Source:
+    """What is under test: the source tree, or what an existing build says of itself."""
+    return source_of(open_build(host.build)) if host.build else describe_source(find_repo(host.repo))
+
+
+@task(name="plan", task_run_name="plan", persist_result=False)
+def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder) -> Plan:
+    """Write the plan down, or hold it against the one that is resumed. Raises PlanError where they differ."""
+    plan = make_plan(parameters, source.tree)
+    folder.create()
+    for reason in aggregate.reconcile(folder):
+        report().note(f"set aside: {reason}")
+    if folder.plan.exists():
+        _refuse_other_plan(read_plan(folder.plan), plan, folder)
+        report().note(f"run {folder.run_id}: resumed, {len(folder.measured())} measurements are there already")
+    else:
+        write_plan(plan, folder.plan)
+        report().note(f"run {folder.run_id}: {_extent(plan)}")
+    return plan
+
+
+@task(name="build", persist_result=False)
+def build(host: HostSettings, folder: RunFolder) -> Build:
+    """Build the engine, or find it built. Raises BuildError with the compiler's last lines."""
+    if host.build:
+        return open_build(host.build)
+    log = folder.logs / "build.log"
+    report().note("building the native engine (once for each state of its sources)")
+    built, _ = build_engine(
+        find_repo(host.repo), host, log, lambda: report().note("waiting: this engine is being built elsewhere")
+    )
+    report().note(f"engine: {built.folder}")
+    return built
+
+
+def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course) -> list[str]:
+    """Bring all records and the plan into the store. Returns what was set aside, with reasons."""
+    from storage.ingest import store_run
+
+    course.finished_at = datetime.now(UTC)
+    rejected = aggregate.keep_records(folder)
+    store_run(
+        folder.store,
+        folder.run_id,
+        commit=source.commit,
+        workload=plan.parameters.workload,
+        plan=plan.model_dump(mode="json"),
+        started_at=course.started_at,
+        finished_at=course.finished_at,
+    )
+    return [f"Set aside: {reason}" for reason in rejected]
+
+
+@task(name="verdicts", task_run_name="verdicts", persist_result=False)
+def judge(folder: RunFolder, plan: Plan, host: HostSettings) -> list[Verdict]:
+    """Judge every target and keep the verdicts."""
+    verdicts = aggregate.judge_run(folder, plan.parameters, host.targets)
+    aggregate.store_judged(folder, verdicts, plan.parameters.workload)
+    return verdicts
+
+
+@task(name="report", task_run_name="report", persist_result=False)
+def tell(folder: RunFolder, plan: Plan, run: Run, verdicts: list[Verdict], course: summary.Course) -> dict[str, Any]:
+    """Write summary.json, summary.md and the page."""
+    from dashboards.report import write_page
+    from storage.ingest import store_run
+
+    report().note("drawing the charts and the page")
+    found = summary.summarise(folder, plan, run.build, run.source, verdicts, course)
+    summary.write_summary(folder, found)
+    store_run(folder.store, folder.run_id, exit_code=found["exit_code"])
+    write_page(folder.snapshot, folder.run_id, folder.root)
+    return found
+
+
+def final_state(found: dict[str, Any]) -> State[Any]:
+    """The flow's last word: a missed target is never mistaken for a crash, nor an open question for either."""
+    headline = found["headline"]
+    match found["exit_code"]:
+        case 0:
+            return Completed(message="All targets met")
+        case 1:
+            missed = (t for t in found["targets"] if t["status"] == "FAIL" and not t["waived"])
+            return Failed(message="TargetsMissed: " + ", ".join(map(_missed, missed)))
+        case 3:
+            return State(type=StateType.COMPLETED, name="Inconclusive", message=headline)
+        case _:
+            return Failed(name="NoVerdict", message=headline)
+
+
+def _missed(target: dict[str, Any]) -> str:
+    """x8 3.9 < 4.5 [3.8, 4.0]"""
+    relation = "<" if target["direction"] == ">=" else ">"
+    return (
+        f"x{target['level']} {target['ratio']:.3g} {relation} {target['bound']:.3g} [{target['low']:.3g}, {target['high']:.3g}]"
+    )
+
+
+def _expectations(plan: Plan, folder: RunFolder) -> Expectations:
+    """What is known of durations: from a run that is resumed, else nothing."""
+    expectations = Expectations(longest_s=60 * plan.parameters.deadline_minutes)
+    for record in folder.read_records():
+        if record.status == "ok":
+            expectations.observe(record.spec, (record.finished_at - record.started_at).total_seconds())
+    return expectations
+
+
+def _undecided(folder: RunFolder, plan: Plan, host: HostSettings) -> Collection[int]:
+    return aggregate.undecided_levels(aggregate.judge_run(folder, plan.parameters, host.targets))
+
+
+def _refuse_other_plan(earlier: Plan, plan: Plan, folder: RunFolder) -> None:
+    if earlier.identity == plan.identity:
+        return
+    old, new = earlier.parameters.model_dump(), plan.parameters.model_dump()
+    differing = [f"{name} {old[name]} there, {new[name]} here" for name in old if old[name] != new[name]]
+    differing += [f"engine {earlier.tree[:10]} there, {plan.tree[:10]} here"] if earlier.tree != plan.tree else []
+    raise PlanError(
+        f"run {folder.run_id} cannot be resumed, its plan differs: {'; '.join(differing)}. Leave out --run for a new run"
+    )
+
+
+def _extent(plan: Plan) -> str:
+    levels = ", ".join(map(str, plan.parameters.measured_levels))
+    most = plan.stages[-1]
+    pairs = f"{most} pair{'s' if most > 1 else ''}" if len(plan.stages) == 1 else f"up to {most} pairs"
+    return f"levels {levels}, {pairs} of serial and batch at each"
+
+
+def _short(source: Source) -> str:
+    return (source.commit if source.commit != "unknown" else source.tree)[:7]

@@ -1,0 +1,78 @@
+"""The one parameter model: workloads, bounds, and faults that name the field."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from flows.parameters import WORKLOADS, ValidationParameters
+
+
+def fault_of(**values: object) -> dict[str, object]:
+    with pytest.raises(ValidationError) as caught:
+        ValidationParameters.model_validate(values)
+    return dict(caught.value.errors()[0])
+
+
+def test_defaults_are_the_report() -> None:
+    parameters = ValidationParameters()
+    assert (parameters.prompt_tokens, parameters.new_tokens, parameters.warmup, parameters.runs) == (16, 32, 1, 5)
+    assert (parameters.tp, parameters.levels, parameters.checkpoint) == (4, (2, 4, 8), "synthetic:small@0")
+
+
+@pytest.mark.parametrize(("name", "values"), WORKLOADS.items())
+def test_workload_fills_what_is_left_out(name: str, values: dict[str, int]) -> None:
+    parameters = ValidationParameters.model_validate({"workload": name})
+    assert {field: getattr(parameters, field) for field in values} == values
+
+
+def test_given_field_wins_over_workload_even_where_it_equals_a_default() -> None:
+    parameters = ValidationParameters.model_validate({"workload": "latency", "new_tokens": 32, "runs": 2})
+    assert (parameters.prompt_tokens, parameters.new_tokens, parameters.warmup, parameters.runs) == (32, 32, 3, 2)
+
+
+def test_every_field_is_described_and_has_a_default() -> None:
+    for name, field in ValidationParameters.model_fields.items():
+        assert field.description, name
+        assert not field.is_required(), name
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"tp": 0}, "tp"),
+        ({"levels": []}, "levels"),
+        ({"levels": "2,x"}, "levels"),
+        ({"levels": "0"}, "levels"),
+        ({"workload": "batch"}, "workload"),
+        ({"budget_minutes": float("nan")}, "budget_minutes"),
+        ({"run": "../elsewhere"}, "run"),
+        ({"command": "rm"}, "command"),
+    ],
+)
+def test_bad_value_names_its_field(values: dict[str, object], field: str) -> None:
+    assert fault_of(**values)["loc"][0] == field  # type: ignore[index]
+
+
+def test_faults_between_fields_say_the_numbers() -> None:
+    assert "16 + 32 = 48" in str(fault_of(context=40)["msg"])
+    assert "leave out looks (5,10)" in str(fault_of(quick=True, looks="5,10")["msg"])
+    assert "must ascend" in str(fault_of(looks="10,5")["msg"])
+    assert "each level once" in str(fault_of(levels="2,2")["msg"])
+
+
+def test_levels_from_text_are_sorted_and_one_is_always_measured() -> None:
+    parameters = ValidationParameters.model_validate({"levels": " 16, 2,4 "})
+    assert parameters.levels == (2, 4, 16)
+    assert parameters.measured_levels == (1, 2, 4, 16)
+
+
+@given(st.integers(1, 64), st.one_of(st.none(), st.integers(1, 64)))
+def test_slots_are_the_level_at_least_eight_unless_given(level: int, slots: int | None) -> None:
+    assert ValidationParameters(slots=slots).slots_at(level) == (slots or max(level, 8))
+
+
+def test_stages_follow_pairs_looks_and_quick() -> None:
+    assert ValidationParameters(pairs=7).stages == (7,)
+    assert ValidationParameters(looks=(5, 10, 20)).stages == (5, 10, 20)
+    assert ValidationParameters(quick=True, pairs=7).stages == (1,)
