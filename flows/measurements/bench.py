@@ -66,9 +66,9 @@ class Bench(Generic[ExtraT]):
         spec = self.spec
         return draw_prompts(spec.seed, round_index, count or spec.level, spec.prompt_tokens, session.facts.vocab_size)
 
-    def round(self, session: "Session", index: int, *, warmup: bool = False) -> RoundSample:
-        """One closed-loop round, kept in the record."""
-        prompts = self.prompts(session, index)
+    def round(self, session: "Session", index: int, *, warmup: bool = False, prompts_of: int | None = None) -> RoundSample:
+        """One closed-loop round, kept in the record; its prompts are those of round `prompts_of`, or its own."""
+        prompts = self.prompts(session, index if prompts_of is None else prompts_of)
         with ExitStack() as stack:
             watch = stack.enter_context(self.gpus.watch()) if self.gpus else None
             sample = run_round(session, prompts, self.spec.new_tokens, index=index, warmup=warmup)

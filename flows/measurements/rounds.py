@@ -34,7 +34,11 @@ def generate_all(
 ) -> list["Generation"]:
     """Send all prompts at once and wait for all. Raises RoundError naming every request that failed."""
     ids = [np.asarray(prompt, dtype=np.int32) for prompt in prompts]  # before the clock runs
-    handles: list[Handle] = [session.submit(prompt, new_tokens, keep_logits=keep_logits) for prompt in ids]
+    return collect([session.submit(prompt, new_tokens, keep_logits=keep_logits) for prompt in ids])
+
+
+def collect(handles: Sequence["Handle"]) -> list["Generation"]:
+    """Wait for all requests, whatever becomes of each. Raises RoundError naming every one that failed."""
     generations: list[Generation] = []
     faults: list[str] = []
     cause: Exception | None = None
