@@ -1,23 +1,23 @@
 """The one place that opens DuckDB.
 
-DuckDB lets one process have a file open for writing, and then no other may even read it. So the store is opened for moments only, and
-after each change a snapshot is published beside it, by an atomic rename, for any number of readers. A reader who has the old snapshot
-open keeps it. Store and snapshot are attached to a private in-memory instance: a plain `duckdb.connect(path)` would share one instance
-among all openers of a path in this process, and a reader would go on seeing a snapshot that was replaced long ago.
+DuckDB lets one process have a file open for writing, and then no other may even read it. So the store is opened for moments
+only, and after each change a snapshot is published beside it, by an atomic rename, for any number of readers. A reader who
+has the old snapshot open keeps it. Store and snapshot are attached to a private in-memory instance: a plain
+`duckdb.connect(path)` would share one instance among all openers of a path in this process, and a reader would go on seeing a
+snapshot replaced long ago.
 """
 
 import os
-import random
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import duckdb
 from duckdb import DuckDBPyConnection
 
 from storage.errors import StoreBusy, StoreError, StoreMissing
+from storage.locking import exclusive, keep_trying
 from storage.migrate import migrate, refuse_newer
 from storage.sql import quoted
 
@@ -30,8 +30,6 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,  # never reach for the network
     "autoload_known_extensions": False,
 }
-_path_locks: dict[Path, threading.Lock] = {}
-_path_locks_guard = threading.Lock()
 
 
 class Database:
@@ -43,31 +41,60 @@ class Database:
         self.deadline_s = deadline_s
 
     @contextmanager
-    def write(self, *, publish: bool = True) -> Iterator[DuckDBPyConnection]:
+    def write(self, *, publish: bool = True, upto: int | None = None) -> Iterator[DuckDBPyConnection]:
         """A migrated connection for a short write; the snapshot is published when the body ends well.
 
-        Waits for other writers. Raises StoreBusy after the deadline, StoreTooNew for a newer schema, StoreError for a file or folder
-        that cannot be written. Wrap what belongs together in `storage.sql.transaction`.
+        Waits for other writers. Raises StoreBusy after the deadline, StoreTooNew for a newer schema, StoreError for a file or
+        folder that cannot be written. Wrap what belongs together in `storage.sql.transaction`. `upto`: migrate to that
+        version only.
         """
-        deadline = time.monotonic() + self.deadline_s
-        with _held(self.path, self.deadline_s):
-            connection = self._attach_waiting(deadline)
-            try:
-                migrate(connection, self.path)
-                yield connection
-                if publish:
-                    self.publish_snapshot(connection)
-            finally:
-                connection.close()
+        with self.locked(), self.attached() as connection:
+            migrate(connection, self.path, upto)
+            yield connection
+            if publish:
+                self._publish(connection)
 
-    def publish_snapshot(self, connection: DuckDBPyConnection | None = None) -> Path:
-        """Replace the snapshot by a copy of the store as it is now. `connection` is one from `write`; None opens one."""
-        if connection is None:
-            with self.write() as opened:  # publishes as it ends
-                del opened
+    def publish_snapshot(self) -> Path:
+        """Replace the snapshot by a copy of the store as it is now. Raises as `write` does; then readers keep the one before."""
+        with self.write():
             return self.snapshot
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep every other writer of paceline out. Raises StoreError where the folder cannot be written."""
+        self._refuse_unwritable()
+        with exclusive(self.path, time.monotonic() + self.deadline_s):
+            yield
+
+    @contextmanager
+    def attached(self) -> Iterator[DuckDBPyConnection]:
+        """The store attached for writing, as it is, within `locked`. Waits while a foreign process has it open."""
+        connection = duckdb.connect(":memory:", config=_CONFIG)
+        try:
+            refusal: list[duckdb.Error] = []
+            if not keep_trying(lambda: self._attach(connection, refusal), time.monotonic() + self.deadline_s):
+                raise StoreBusy(
+                    f"{self.path}: held open by another process for more than {self.deadline_s:g} s; close it there "
+                    f"(and read {self.snapshot.name} instead: it is never locked): {refusal[-1]}"
+                ) from refusal[-1]
+            connection.execute("USE store")
+            yield connection
+        finally:
+            connection.close()
+
+    def _attach(self, connection: DuckDBPyConnection, refusal: list[duckdb.Error]) -> bool:
+        try:
+            connection.execute(f"ATTACH {quoted(self.path)} AS store (STORAGE_VERSION '{STORAGE_VERSION}')")
+        except duckdb.Error as error:
+            if "Could not set lock on file" not in str(error):
+                raise StoreError(_explain(self.path, error)) from error
+            refusal[:] = [error]
+            return False
+        return True
+
+    def _publish(self, connection: DuckDBPyConnection) -> None:
         for stale in self.path.parent.glob(f".{SNAPSHOT_NAME}.*"):
-            stale.unlink(missing_ok=True)  # of a publisher that was killed: only the holder of the store gets here
+            stale.unlink(missing_ok=True)  # of a publisher that was killed: only the holder of the lock gets here
         temporary = self.path.with_name(f".{SNAPSHOT_NAME}.{os.getpid()}")
         try:
             connection.execute(f"ATTACH {quoted(temporary)} AS published (STORAGE_VERSION '{STORAGE_VERSION}')")
@@ -80,34 +107,12 @@ class Database:
             _fsync(self.snapshot.parent)
         except (duckdb.Error, OSError) as error:
             raise StoreError(
-                f"{self.snapshot}: the snapshot could not be published, so readers still see the one before; the store itself is intact: {error}"
+                f"{self.snapshot}: the snapshot could not be published, so readers still see the one before; "
+                f"the store itself is intact: {error}"
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
             Path(f"{temporary}.wal").unlink(missing_ok=True)
-        return self.snapshot
-
-    def _attach_waiting(self, deadline: float) -> DuckDBPyConnection:
-        """Attach the store read-write, again and again while another process holds it."""
-        self._refuse_unwritable()
-        wait_s = 0.01
-        while True:
-            connection = duckdb.connect(":memory:", config=_CONFIG)
-            try:
-                connection.execute(f"ATTACH {quoted(self.path)} AS store (STORAGE_VERSION '{STORAGE_VERSION}')")
-                connection.execute("USE store")
-                return connection
-            except duckdb.Error as error:
-                connection.close()
-                if not _is_lock_conflict(error):
-                    raise StoreError(_explain(self.path, error)) from error
-                if time.monotonic() >= deadline:
-                    raise StoreBusy(
-                        f"{self.path}: held open by another process for more than {self.deadline_s:g} s; "
-                        f"close it there (read {self.snapshot.name} instead: it is never locked). DuckDB says: {error}"
-                    ) from error
-            time.sleep(wait_s * random.uniform(0.5, 1.5))
-            wait_s = min(wait_s * 1.5, 0.25)
 
     def _refuse_unwritable(self) -> None:
         folder = self.path.parent
@@ -115,19 +120,20 @@ class Database:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise StoreError(f"{folder}: the results folder cannot be made: {error}") from error
-        target = self.path if self.path.exists() else folder
-        if not os.access(target, os.W_OK) or not os.access(folder, os.W_OK):
-            raise StoreError(f"{target}: not writable for this user; make it writable or choose another results folder")
+        for target in (folder, self.path):
+            if target.exists() and not os.access(target, os.W_OK):
+                raise StoreError(f"{target}: not writable for this user; make it writable or choose another results folder")
 
 
 @contextmanager
 def read(path: Path | str) -> Iterator[DuckDBPyConnection]:
-    """A read-only connection to what `path` stands for: a results folder, a store (its snapshot is read, where there is one) or any snapshot.
+    """A read-only connection to a results folder, a store (its snapshot is read, where there is one) or any snapshot.
 
     Raises StoreMissing where there is nothing, StoreTooNew for a newer schema, StoreError for a file that DuckDB cannot read.
     """
     target = readable_path(path)
-    with _held(target, DEADLINE_S if target.name == STORE_NAME else 0.0, needed=target.name == STORE_NAME):
+    shared = target.name == STORE_NAME and os.access(target.parent, os.W_OK)
+    with exclusive(target, time.monotonic() + DEADLINE_S) if shared else nullcontext():
         connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
             try:
@@ -141,20 +147,10 @@ def read(path: Path | str) -> Iterator[DuckDBPyConnection]:
             connection.close()
 
 
-@contextmanager
-def scratch() -> Iterator[DuckDBPyConnection]:
-    """An in-memory instance, for reading Parquet and JSON files."""
-    connection = duckdb.connect(":memory:", config=_CONFIG)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
 def store_path(path: Path | str) -> Path:
     """The store's file for a results folder, a snapshot or the file itself."""
     path = Path(path).absolute()
-    if path.is_dir() or not path.suffix:
+    if path.is_dir() or not (path.is_file() or path.suffix == ".duckdb"):
         return path / STORE_NAME
     return path.with_name(STORE_NAME) if path.name == SNAPSHOT_NAME else path
 
@@ -171,29 +167,9 @@ def readable_path(path: Path | str) -> Path:
     return path
 
 
-@contextmanager
-def _held(path: Path, timeout_s: float, *, needed: bool = True) -> Iterator[None]:
-    """One opener of a store at a time within this process: the operating system's file locks hold between processes only."""
-    if not needed:
-        yield
-        return
-    with _path_locks_guard:
-        lock = _path_locks.setdefault(path.resolve(), threading.Lock())
-    if not lock.acquire(timeout=timeout_s):
-        raise StoreBusy(f"{path}: held by another thread of this process for more than {timeout_s:g} s")
-    try:
-        yield
-    finally:
-        lock.release()
-
-
-def _is_lock_conflict(error: duckdb.Error) -> bool:
-    return "Could not set lock on file" in str(error)
-
-
 def _explain(path: Path, error: duckdb.Error) -> str:
     if "version number" in str(error):
-        return f"{path}: written in a newer file format than DuckDB {duckdb.__version__} reads: {error}"
+        return f"{path}: written in a file format newer than DuckDB {duckdb.__version__} reads: {error}"
     return f"{path}: DuckDB cannot open it ({error}); `paceline rebuild` makes it anew from the raw records"
 
 

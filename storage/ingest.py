@@ -1,27 +1,30 @@
 """Raw records into the store. Idempotent: a record is known by its id and digest, and what is known already changes nothing.
 
-A file that cannot be read as a record, or that carries a known id with other content, is named, noted in the table `set_aside`, and stops
-nothing. Files are read and checked before the store is opened; each batch is one transaction.
+A file that cannot be read as a record, or that carries a known id with other content, is named, noted in the table `set_aside`,
+and stops nothing. Files are read and checked before the store is opened; each batch is one transaction.
 """
 
 import json
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from duckdb import DuckDBPyConnection
+from duckdb import Error as DuckDBError
 
 from storage.database import Database
+from storage.errors import StoreError
 from storage.load_rows import insert_rows
 from storage.records import Record, RecordError, load
 from storage.rows import rows_of
 from storage.runs import store_build, store_run, store_verdicts
 from storage.sql import transaction
 
-__all__ = ["IngestReport", "derive", "ingest", "shown", "store_build", "store_run", "store_verdicts"]
+__all__ = ["IngestReport", "derive", "ingest", "setting_aside", "shown", "store_build", "store_run", "store_verdicts"]
 
 BATCH = 500  # records in one transaction
 _LAST_KEY = re.compile(r'"digest":\s*"([0-9a-f]{64})"\s*\}\s*$')  # where `dump` puts it
@@ -52,19 +55,23 @@ class _Read:
     digest: str
 
 
-def ingest(db_path: Path | str, records: Iterable[Path]) -> IngestReport:
-    """Store the records in these files and publish the snapshot. Raises StoreError where the store cannot be written."""
+def ingest(db_path: Path | str, records: Iterable[Path], *, root: Path | None = None) -> IngestReport:
+    """Store the records in these files and publish the snapshot. Raises StoreError where the store cannot be written.
+
+    root is the folder that paths are noted relative to: the one that holds the store, unless given.
+    """
     database = Database(db_path)
+    root = root or database.path.parent
     added = unchanged = 0
     rejected: list[tuple[Path, str]] = []
     for paths in _batches(records):
-        read, unreadable = _read_all(paths, database.path.parent)
+        read, unreadable = _read_all(paths, root)
         with database.write(publish=False) as connection:
             new, known, conflicts = _sort_out(connection, read)
             refused = unreadable + conflicts
             with transaction(connection):
                 _insert(connection, new)
-                _note(connection, read, refused, database.path.parent)
+                _note(connection, read, refused, root)
         added, unchanged = added + len(new), unchanged + known
         rejected += refused
     database.publish_snapshot()
@@ -96,7 +103,7 @@ def _read_all(paths: list[Path], folder: Path) -> tuple[list[_Read], list[tuple[
 
 
 def _stated_digest(path: Path) -> str:
-    """The digest in a record that `load` has found good. Not worked out anew: a field that a later version adds would change it."""
+    """The digest in a record that `load` has found good. Not worked out anew: a field that a later version adds changes that."""
     text = path.read_text(encoding="utf-8")
     match = _LAST_KEY.search(text, max(0, len(text) - 200))
     return match[1] if match else str(json.loads(text)["digest"])
@@ -118,7 +125,9 @@ def _sort_out(connection: DuckDBPyConnection, read: list[_Read]) -> tuple[list[_
         elif known == item.digest:
             unchanged += 1
         else:
-            reason = f"field record_id: {item.record.record_id} is in the store already with other content (from {source}); a record never changes"
+            reason = (
+                f"field record_id: {item.record.record_id} has other content in the store (from {source}); a record never changes"
+            )
             rejected.append((item.path, f"{item.path}: {reason}: set aside"))
     return new, unchanged, rejected
 
@@ -146,3 +155,18 @@ def _note(connection: DuckDBPyConnection, read: list[_Read], refused: list[tuple
     connection.execute("DELETE FROM set_aside WHERE path IN (SELECT unnest(?))", [good])
     rows = [{"path": shown(path, folder), "reason": reason.removeprefix(f"{path}: ")} for path, reason in refused]
     insert_rows(connection, "set_aside", rows, on_conflict="OR REPLACE")
+
+
+@contextmanager
+def setting_aside(connection: DuckDBPyConnection, path: Path, root: Path, report: IngestReport) -> Iterator[None]:
+    """A transaction around what stores one file or folder; where that cannot be read, it is named in the report and in
+    `set_aside`.
+    """
+    try:
+        with transaction(connection):
+            yield
+    except (StoreError, DuckDBError, KeyError, TypeError, ValueError) as error:
+        reason = f"{path}: not as paceline writes it: {type(error).__name__}: {error}"
+        report.rejected.append((path, reason))
+        with transaction(connection):
+            _note(connection, [], [(path, reason)], root)

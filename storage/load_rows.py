@@ -37,11 +37,9 @@ def insert_rows(connection: DuckDBPyConnection, table: str, rows: Iterable[Mappi
 
 def column_types(connection: DuckDBPyConnection, table: str) -> dict[str, str]:
     """Column -> type of a table of the store, in order."""
-    found = connection.execute(
-        "SELECT column_name, data_type FROM duckdb_columns() WHERE database_name = current_database() AND table_name = ? ORDER BY column_index",
-        [table],
-    ).fetchall()
-    return dict(found)
+    sql = """SELECT column_name, data_type FROM duckdb_columns()
+        WHERE database_name = current_database() AND table_name = ? ORDER BY column_index"""
+    return dict(connection.execute(sql, [table]).fetchall())
 
 
 def _file_type(stored: str) -> str:

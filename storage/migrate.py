@@ -1,9 +1,9 @@
 """Schema migrations and views, from the SQL files beside this one.
 
-A migration is one transaction together with its record in `schema_migrations`. In its CREATE TABLE statements each line's own comment
-(`CREATE TABLE t ( -- what a row is`, `column TYPE, -- what it is, unit`) becomes a comment in the database. A view file begins with its question and then one
-comment line `-- column: what it is, unit` a column; these lines become the comments in the database. Views are made anew whenever
-their texts change: they hold no data.
+A migration is one transaction together with its record in `schema_migrations`. In its CREATE TABLE statements each line's own
+comment (`CREATE TABLE t ( -- what a row is`, `column TYPE, -- what it is, unit`) becomes a comment in the database. A view
+file begins with its question and then one comment line `-- column: what it is, unit` for each column, which become comments
+too. Views are made anew whenever their texts change: they hold no data.
 """
 
 import hashlib
@@ -46,16 +46,17 @@ def refuse_newer(connection: DuckDBPyConnection, path: Path) -> int:
     if found > known:
         row = connection.execute("SELECT paceline_version FROM schema_migrations WHERE version = ?", [found]).fetchone()
         raise StoreTooNew(
-            f"{path}: schema version {found}, and this paceline knows versions up to {known}: install paceline {row[0] if row else '?'} or later"
+            f"{path}: schema version {found}, and this paceline knows versions up to {known}: "
+            f"install paceline {row[0] if row else '?'} or later"
         )
     return found
 
 
-def migrate(connection: DuckDBPyConnection, path: Path) -> list[int]:
-    """Bring the store to this version's schema and views. Returns the versions applied."""
+def migrate(connection: DuckDBPyConnection, path: Path, upto: int | None = None) -> list[int]:
+    """Bring the store to this version's schema and views, or to schema version `upto` alone. Returns the versions applied."""
     found = refuse_newer(connection, path)
     applied = []
-    for version, file in migration_files()[found:]:
+    for version, file in migration_files()[found:upto]:
         text = file.read_text(encoding="utf-8")
         with transaction(connection):
             connection.execute(text)
@@ -66,7 +67,8 @@ def migrate(connection: DuckDBPyConnection, path: Path) -> list[int]:
                 [version, file.stem, paceline_version()],
             )
         applied.append(version)
-    _renew_views(connection)
+    if upto is None:
+        _renew_views(connection)
     return applied
 
 

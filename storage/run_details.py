@@ -10,9 +10,9 @@ import pandas as pd
 from storage.queries import query
 
 _RECORDS = """
-    SELECT record_id, measurement, status, kind, workload, mode, level, pair, attempt, run_order, checkpoint, checkpoint_digest, isa,
-        "commit", dirty, tree, started_at, finished_at, load_s, peak_running, peak_waiting, prefill_s, decode_s, hostname, fingerprint,
-        machine, spec, host_before, host_after, source_file, failure_log,
+    SELECT record_id, measurement, status, kind, workload, mode, level, pair, attempt, run_order,
+        checkpoint, checkpoint_digest, isa, "commit", dirty, tree, started_at, finished_at, load_s, peak_running, peak_waiting,
+        prefill_s, decode_s, hostname, fingerprint, machine, spec, host_before, host_after, source_file, failure_log,
         concat_ws('; ', failure_type, failure_message, nullif(array_to_string(invalid_because, '; '), '')) AS trouble
     FROM records LEFT JOIN environments USING (environment_id)
     WHERE run_id = ?
@@ -28,8 +28,9 @@ _REQUESTS = """
 
 
 def records(path: Path | str, run_id: str) -> pd.DataFrame:
-    """One row a record of the run, retries too, in the order of execution. machine, spec, host_before, host_after: JSON text; trouble: why
-    it failed or is invalid, empty where it is good; source_file: raw record, relative to the results folder where it lies in it.
+    """One row a record of the run, retries too, in the order of execution. machine, spec, host_before, host_after: JSON text;
+    trouble: why it failed or is invalid, empty where it is good; source_file: raw record, relative to the results folder
+    where it lies in it.
     """
     return query(path, _RECORDS, [run_id])
 

@@ -1,7 +1,7 @@
 """What is stored of a run beside its records: the run itself with its plan, its builds, its verdicts.
 
-A run and its builds are raw truth: they are written as JSON into the run's folder first, and a rebuild reads them there. Verdicts are
-derived: a rebuild has them worked out again.
+A run and its builds are raw truth: they are written as JSON into the run's folder first, and a rebuild reads them there.
+Verdicts are derived: a rebuild has them worked out again.
 """
 
 import json
@@ -37,8 +37,8 @@ def store_run(
     finished_at: datetime | str | None = None,
     exit_code: int | None = None,
 ) -> None:
-    """Note a run, or add to what is known of it: None leaves a field as it is. Writes run.json (and plan.json, where it is not there yet)
-    into the run's folder, then the row.
+    """Note a run, or add to what is known of it: None leaves a field as it is. Writes run.json (and plan.json, where it is
+    not there yet) into the run's folder, then the row.
     """
     database = Database(db_path)
     folder = database.path.parent / run_id
@@ -97,8 +97,8 @@ def store_build(
     seconds: float | None = None,
     failure: str | None = None,
 ) -> None:
-    """Note one build of a run. `build` is build.json, or as much of it as there is where the build failed; seconds is None where the
-    build came from the cache.
+    """Note one build of a run. `build` is build.json, or as much of it as there is where the build failed; seconds is None
+    where the build came from the cache.
     """
     database = Database(db_path)
     row: Row = {
@@ -123,8 +123,8 @@ def store_build(
 def store_verdicts(
     db_path: Path | str, run_id: str, verdicts: Sequence[Mapping[str, Any]], *, workload: str | None = None
 ) -> None:
-    """Replace the verdicts of a run. Each is a verdict as a dictionary, with its target as a nested one (`Verdict.to_dict()`); its field
-    `workload`, or else the argument, or else the run's only workload says what was measured.
+    """Replace the verdicts of a run. Each is a verdict as a dictionary, with its target as a nested one
+    (`Verdict.to_dict()`); its field `workload`, or else the argument, or else the run's only workload says what was measured.
     """
     with Database(db_path).write() as connection:
         fallback = workload or _only_workload(connection, run_id)
@@ -160,10 +160,8 @@ def _verdict_row(run_id: str, verdict: Mapping[str, Any], workload: str | None) 
 
 
 def _only_workload(connection: DuckDBPyConnection, run_id: str) -> str | None:
-    sql = (
-        "SELECT DISTINCT workload FROM (SELECT workload FROM records WHERE run_id = ? UNION ALL SELECT workload FROM runs WHERE run_id = ?) "
-        "WHERE workload IS NOT NULL"
-    )
+    sql = """SELECT workload FROM records WHERE run_id = ?
+        UNION SELECT workload FROM runs WHERE run_id = ? AND workload IS NOT NULL"""
     found = connection.execute(sql, [run_id, run_id]).fetchall()
     return str(found[0][0]) if len(found) == 1 else None
 

@@ -1,0 +1,95 @@
+"""The store from the raw folder alone.
+
+The new store is made aside and takes the old one's place by a rename, while other writers wait; so a rebuild that is killed
+changes nothing, and records that arrive meanwhile are in it.
+"""
+
+import os
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from storage.commits import COMMITS_FILE, load_commits
+from storage.database import STORE_NAME, Database
+from storage.errors import StoreError
+from storage.ingest import IngestReport, ingest, setting_aside
+from storage.queries import query
+from storage.runs import insert_run, store_verdicts
+from storage.sources import record_files, run_folders
+
+Recompute = Callable[[Path, str], Sequence[Mapping[str, Any]]]
+
+
+def rebuild(raw: Path | str, db_path: Path | str, *, recompute: Recompute | None = None) -> IngestReport:
+    """Make the store at `db_path` anew from the results folder `raw`: records, run.json, plan.json, builds, commits.json.
+
+    Verdicts are derived: `recompute(store, run_id)` gives those of a run (as `store_verdicts` takes them) from the ratios in
+    the new store; without it the table stays empty. Raises StoreError where `raw` is no folder or the store cannot be
+    replaced.
+    """
+    raw = Path(raw).absolute()
+    if not raw.is_dir():
+        raise StoreError(f"{raw}: no such folder; give the results folder that holds the runs")
+    database = Database(db_path)
+    database.path.parent.mkdir(parents=True, exist_ok=True)
+    aside = database.path.parent / f".rebuild.{os.getpid()}"
+    for stale in database.path.parent.glob(".rebuild.*"):
+        if not Path(f"/proc/{stale.suffix[1:]}").exists() or stale == aside:
+            shutil.rmtree(stale, ignore_errors=True)  # of a rebuild that was killed
+    try:
+        work = Database(aside / STORE_NAME)
+        files = record_files(raw)
+        report = _fill(work, raw, files, recompute)
+        with database.locked():
+            late = sorted(set(record_files(raw)) - set(files))
+            if late:
+                report = _sum(report, _fill(work, raw, late, recompute))
+            _take_place(work, database)
+        database.publish_snapshot()
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+    return report
+
+
+def _fill(work: Database, raw: Path, files: list[Path], recompute: Recompute | None) -> IngestReport:
+    report = ingest(work.path, files, root=raw)
+    with work.write() as connection:
+        for folder in run_folders(raw):
+            with setting_aside(connection, folder, raw, report):
+                insert_run(connection, folder)
+        with setting_aside(connection, raw / COMMITS_FILE, raw, report):
+            load_commits(connection, raw / COMMITS_FILE)
+    if recompute is not None:
+        for run_id in _runs_of(work, files, raw):
+            store_verdicts(work.path, run_id, recompute(work.path, run_id))
+    return report
+
+
+def _runs_of(work: Database, files: Iterable[Path], raw: Path) -> list[str]:
+    """The runs that have a record among these files."""
+    names = [file.relative_to(raw).as_posix() for file in files]
+    found = query(
+        work.path, "SELECT DISTINCT run_id FROM records WHERE source_file IN (SELECT unnest(?)) ORDER BY run_id", [names]
+    )
+    return [str(run_id) for run_id in found["run_id"]]
+
+
+def _take_place(work: Database, database: Database) -> None:
+    """Put the new store where the old one is. The lock is held, so only a foreign client could have the old one open."""
+    wal, new_wal = Path(f"{database.path}.wal"), Path(f"{work.path}.wal")
+    if new_wal.exists():
+        raise StoreError(f"{work.path}: the new store was not closed cleanly; nothing was replaced")
+    if database.path.exists():
+        try:
+            with database.attached() as connection:
+                connection.execute("CHECKPOINT")
+        except StoreError as error:
+            if "DuckDB cannot open it" not in str(error):
+                raise  # held by someone, or newer: not ours to replace
+    wal.unlink(missing_ok=True)
+    work.path.replace(database.path)
+
+
+def _sum(first: IngestReport, second: IngestReport) -> IngestReport:
+    return IngestReport(first.added + second.added, first.unchanged + second.unchanged, first.rejected + second.rejected)
