@@ -102,7 +102,7 @@ def _measure(pairs: Sequence[Pair], run: Run, end: float) -> int:
         if expected > end - time.monotonic():
             waiting = {m.name for later in pairs[position:] for m in later.measurements} - _usable(run.folder)
             logger.info(
-                "the budget ends: the next pair takes about %s; %d measurements are left", duration(expected), len(waiting)
+                "the budget ends: the next pair takes %s; %d measurements are left", duration(expected), len(waiting)
             )
             return len(waiting)
         logger.info("pair %d of %d that are missing", position + 1, len(pairs))
