@@ -1,4 +1,4 @@
-"""Why a FAIL may have failed, drawn from its own record. Each hint names its figure and the section of docs/troubleshooting.md."""
+"""Why a FAIL may have failed, drawn from its own record: each hint with its figure and a section of docs/troubleshooting.md."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -13,7 +13,7 @@ from flows.verdicts.judge import PairSample, Verdict, usable
 from flows.verdicts.metrics import Direction
 from flows.verdicts.targets import quantity
 
-LEG_CONFIDENCE = 0.9955  # 3.6 % of nights flag a leg that did not move: 2 legs at 4 levels share it
+LEG_CONFIDENCE = 0.9955  # 2 legs at 4 levels share 3.6 %, half of it for "slower"
 
 Movement = Literal["faster", "slower", "unmoved"]
 

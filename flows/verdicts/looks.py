@@ -14,7 +14,7 @@ from flows.verdicts.intervals import Summary
 from flows.verdicts.judge import POINT, PairSample, Verdict, judge, trouble
 from flows.verdicts.targets import Target
 
-NIGHT_ALPHA = 0.036  # two-sided over all looks and targets: at most 1.8 % false verdicts a night, whatever the truth
+NIGHT_ALPHA = 0.035  # two-sided over all looks and targets: below 2 % false verdicts a night, whatever the truth
 PLANNED_LOOKS = (5, 10, 20)
 
 # Alpha over the three planned looks -> nominal alpha of each look over that alpha (2e7 simulated sequences, t at each look)

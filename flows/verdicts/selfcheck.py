@@ -1,4 +1,4 @@
-"""`paceline selfcheck`: does the procedure keep its promises at this machine's noise? A table of simulated nights and three goals."""
+"""`paceline selfcheck`: does the procedure keep its promises at this machine's noise? Simulated nights, and goals."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -73,9 +73,9 @@ def as_markdown(check: SelfCheck) -> str:
     """The simulation table and the goals, as docs/verdicts.md and the command print them."""
     looks = ", ".join(str(look) for look in check.plan.looks)
     lines = [
-        f"Noise: {check.noise.cv:.1%} a process; looks at {looks} pairs; alpha {check.plan.alpha:g} a night ({check.plan.correction}).",
+        f"Noise: {check.noise.cv:.1%} a process. Looks at {looks} pairs, alpha {check.plan.alpha:g} ({check.plan.correction}).",
         "",
-        "| true distance from the bound | PASS | FAIL | INCONCLUSIVE | nights with a false verdict | pairs a target |",
+        "| true distance from the bound | PASS | FAIL | INCONCLUSIVE | nights with a false one | pairs a target |",
         "|---|---|---|---|---|---|",
         *(_row(rate) for rate in check.rates),
         "",
