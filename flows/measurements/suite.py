@@ -72,8 +72,10 @@ class Report:
 def run_suite(options: Options) -> Report:
     """Measure what the plan still lacks, within the budget; then pack. Raises SuiteError, PlanError, BuildError."""
     plan = read_plan(options.plan)
-    folder = _open_folder(plan, options.out)
+    root = options.out.absolute()
+    folder = RunFolder(root.parent, root.name)
     build, source = _find_build(plan, options, folder)
+    _open_folder(plan, folder)
     run = Run(folder, build, source, Expectations(longest_s=options.deadline_s))
     for record in folder.read_records():
         if record.status == "ok":  # what earlier runs took is known
@@ -101,9 +103,7 @@ def _measure(pairs: Sequence[Pair], run: Run, end: float) -> int:
         expected = sum(run.expectations.expected_s(measurement.spec) for measurement in pair.measurements)
         if expected > end - time.monotonic():
             waiting = {m.name for later in pairs[position:] for m in later.measurements} - _usable(run.folder)
-            logger.info(
-                "the budget ends: the next pair takes %s; %d measurements are left", duration(expected), len(waiting)
-            )
+            logger.info("the budget ends: the next pair takes %s; %d measurements are left", duration(expected), len(waiting))
             return len(waiting)
         logger.info("pair %d of %d that are missing", position + 1, len(pairs))
         with exclusive(measuring_lock(), lambda: logger.info("waiting: another measurement runs on this machine")):
@@ -124,19 +124,14 @@ def _usable(folder: RunFolder) -> set[str]:
     return {record.measurement for record in folder.read_records() if record.status in ("ok", "invalid")}
 
 
-def _open_folder(plan: Plan, out: Path) -> RunFolder:
-    """The run's folder, made or found. Raises SuiteError where it holds another plan's measurements."""
-    root = out.absolute()
-    folder = RunFolder(root.parent, root.name)
+def _open_folder(plan: Plan, folder: RunFolder) -> None:
+    """Make the run's folder, or find it. Raises SuiteError where it holds another plan's measurements."""
     if folder.plan.exists():
         before = read_plan(folder.plan)
         if before.identity != plan.identity:
-            raise SuiteError(
-                f"{folder.plan}: identity {before.identity!r}, the plan given has {plan.identity!r}: name another out/"
-            )
+            raise SuiteError(f"{folder.plan}: another plan, {before.identity} where {plan.identity} was given: name another out/")
     folder.create()
     write_plan(plan, folder.plan)
-    return folder
 
 
 def _find_build(plan: Plan, options: Options, folder: RunFolder) -> tuple[Build, Source]:
