@@ -1,0 +1,121 @@
+#include "runtime/rank_group.h"
+
+#include "ops/cpu/backend.h"
+#include "parallel/barrier.h"
+#include "runtime/memory_plan.h"
+
+namespace paceline::runtime {
+namespace {
+
+constexpr int kSpins = 2000;  // pauses, some tens of microseconds: longer than the ranks' usual differences at a barrier
+
+int spins_of(const EngineOptions& options) { return oversubscribed(options) ? 0 : kSpins; }
+
+}  // namespace
+
+OpsFactory backend_of(const EngineOptions& options) {
+  const ops::CpuOptions cpu = {.isa = options.isa, .threads = threads_per_rank(options), .oversubscribed = oversubscribed(options)};
+  return [cpu](int) { return ops::make_cpu_ops(cpu); };
+}
+
+RankGroup::RankGroup(const model::ModelConfig& config, const EngineOptions& options, const OpsFactory& make_ops)
+    : config_(config),
+      communicator_(parallel::make_shared_memory_communicator(options.tp, spins_of(options))),
+      errors_(static_cast<size_t>(options.tp)),
+      threads_(options.tp, spins_of(options)) {
+  for (int rank = 0; rank < options.tp; ++rank) {
+    const model::Shard shard = model::make_shard(config, rank, options.tp);
+    models_.push_back(std::make_unique<model::RankModel>(config_, shard, capacity_of(options), make_ops(rank), *communicator_));
+    loading_.push_back(std::make_unique<std::mutex>());
+  }
+}
+
+model::RankModel& RankGroup::rank_model(int rank) {
+  check<WeightError>(rank >= 0 && rank < ranks(), "rank = ", rank, ": the engine has ranks 0 .. ", ranks() - 1);
+  return *models_[static_cast<size_t>(rank)];
+}
+
+void RankGroup::set_matrix(int rank, const std::string& name, std::span<const model::MatrixPart> parts) {
+  model::RankModel& target = rank_model(rank);
+  uint64_t needed = 0;
+  for (const model::MatrixPart& part : parts) {
+    needed += static_cast<uint64_t>(part.slice.rows * part.slice.cols) * static_cast<uint64_t>(part.slice.dtype == DType::kF8E4M3 ? 1 : 2);
+  }
+  const uint64_t available = available_memory();
+  check<OutOfMemoryError>(needed <= available, "rank ", rank, ", tensor ", name, " needs ", bytes_text(needed), ", ", bytes_text(available),
+                          " are available after ", bytes_text(weight_bytes()), " of weights: use a smaller or an FP8 checkpoint");
+  const std::lock_guard lock(*loading_[static_cast<size_t>(rank)]);
+  target.weights().set_matrix(name, parts, target.ops());
+}
+
+void RankGroup::set_vector(int rank, const std::string& name, std::span<const float> values, std::span<const int64_t> shape) {
+  model::RankModel& target = rank_model(rank);
+  const std::lock_guard lock(*loading_[static_cast<size_t>(rank)]);
+  target.weights().set_vector(name, values, shape, target.ops());
+}
+
+void RankGroup::set_embedding(const model::Embedding& embedding, int64_t rows, int64_t cols) {
+  check<WeightError>(rows == config_.vocab_size && cols == config_.hidden_size, "tensor embed: its shape is [", rows, ", ", cols, "], expected [",
+                     config_.vocab_size, ", ", config_.hidden_size, "]");
+  check<WeightError>(embedding.dtype != DType::kF8E4M3, "tensor embed: f8_e4m3 cannot be looked up, expected bf16, f16 or f32");
+  const std::lock_guard lock(embedding_mutex_);
+  check<WeightError>(embedding_.table == nullptr, "tensor embed: set twice");
+  embedding_ = embedding;
+}
+
+void RankGroup::finish_loading() {
+  std::string names;
+  int missing = 0;
+  const auto miss = [&](const std::string& name) {
+    names += (missing == 0 ? "" : ", ") + name;
+    ++missing;
+  };
+  if (embedding_.table == nullptr) miss("embed");
+  for (const auto& each : models_) {
+    for (const std::string& name : each->weights().missing()) miss(concat("rank ", each->shard().rank, ": ", name));
+  }
+  check<WeightError>(missing == 0, missing, missing == 1 ? " tensor is" : " tensors are", " missing: ", names);
+  for (const auto& each : models_) each->finish_loading(embedding_);
+}
+
+void RankGroup::run(const model::Step& step, model::StepOutput& output) {
+  output.best.resize(models_.size());
+  for (auto& best : output.best) best.clear();
+  bool keeps = false;
+  for (const uint8_t keep : step.keep) keeps = keeps || keep != 0;
+  output.logits.resize(keeps ? step.wanted.size() * static_cast<size_t>(config_.vocab_size) : 0);
+  threads_.run([&](int rank) {
+    std::string& error = errors_[static_cast<size_t>(rank)];
+    try {
+      models_[static_cast<size_t>(rank)]->forward(step, output);
+      return;
+    } catch (const parallel::Aborted&) {
+      return;  // the rank that failed says why
+    } catch (const std::exception& exception) {
+      error = exception.what();
+    } catch (...) {
+      error = "an unknown error";
+    }
+    communicator_->abort();
+  });
+  for (size_t rank = 0; rank < errors_.size(); ++rank) {
+    if (!errors_[rank].empty()) throw RankFailure(concat("rank ", rank, ": ", errors_[rank]));
+  }
+}
+
+uint64_t RankGroup::weight_bytes() const {
+  uint64_t sum = 0;
+  for (size_t rank = 0; rank < models_.size(); ++rank) {
+    const std::lock_guard lock(*loading_[rank]);
+    sum += models_[rank]->weights().bytes();
+  }
+  return sum;
+}
+
+uint64_t RankGroup::matrix_bytes() const {
+  uint64_t sum = 0;
+  for (const auto& each : models_) sum += each->weights().matrix_bytes();
+  return sum;
+}
+
+}  // namespace paceline::runtime
