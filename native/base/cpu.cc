@@ -75,7 +75,8 @@ int quota_of(const std::string& folder, int none) {
   if (v2 >> quota >> period && quota != "max" && period > 0) return std::max(1, static_cast<int>(std::stod(quota) / period));
   std::ifstream v1_quota(folder + "/cpu.cfs_quota_us"), v1_period(folder + "/cpu.cfs_period_us");
   double allowed = 0;
-  if (v1_quota >> allowed && v1_period >> period && allowed > 0 && period > 0) return std::max(1, static_cast<int>(allowed / period));
+  if (v1_quota >> allowed && v1_period >> period && allowed > 0 && period > 0)
+    return std::max(1, static_cast<int>(allowed / period));
   return none;
 }
 

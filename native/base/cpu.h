@@ -3,7 +3,7 @@
 
 namespace paceline {
 
-struct CpuFeatures {     // a path is there only when the processor AND the operating system have all of it
+struct CpuFeatures {         // a path is there only when the processor AND the operating system have all of it
   bool avx2 = false;         // AVX2, FMA, F16C
   bool avx512 = false;       // AVX-512 F, BW, DQ, VL (with all of avx2)
   bool avx512_bf16 = false;  // AVX-512 BF16 and VBMI (with all of avx512)
@@ -13,7 +13,8 @@ struct CpuFeatures {     // a path is there only when the processor AND the oper
 // Detected once. Asks the kernel for the AMX tile state, which holds for every thread of the process from then on.
 const CpuFeatures& cpu_features();
 
-// Processors this process may keep busy: the smallest of its affinity mask, its physical cores and its cgroup's quota; at least 1.
+// Processors this process may keep busy: the smallest of its affinity mask, its physical cores and its cgroup's quota; at
+// least 1.
 int available_cpus();
 
 // Tells the core that this thread is waiting in a loop.

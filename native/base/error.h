@@ -48,7 +48,8 @@ std::string concat(const Parts&... parts) {
 // Throws E with the concatenated parts unless `condition` holds. The message is built only on failure.
 template <typename E = Error, typename... Parts>
 void check(bool condition, const Parts&... parts) {
-  if (!condition) [[unlikely]] throw E(concat(parts...));
+  if (!condition) [[unlikely]]
+    throw E(concat(parts...));
 }
 
 }  // namespace paceline

@@ -9,11 +9,11 @@ namespace paceline {
 // Pages are mapped on first touch, so the thread that fills a part of the buffer decides where it lives.
 class AlignedBuffer {
  public:
-  static constexpr size_t kAlignment = 64;          // bytes: a cache line, an AVX-512 register, a tile row
+  static constexpr size_t kAlignment = 64;  // bytes: a cache line, an AVX-512 register, a tile row
   static constexpr size_t kHugePage = size_t{2} << 20;
 
   AlignedBuffer() = default;
-  explicit AlignedBuffer(size_t bytes);             // throws OutOfMemoryError
+  explicit AlignedBuffer(size_t bytes);  // throws OutOfMemoryError
   ~AlignedBuffer() { release(); }
   AlignedBuffer(AlignedBuffer&& other) noexcept { swap(other); }
   AlignedBuffer& operator=(AlignedBuffer&& other) noexcept {

@@ -11,8 +11,8 @@
 
 namespace paceline {
 
-// A waiter spins for about 2,000 pauses and then sleeps on a futex; it sleeps at once where the teams of this process together hold
-// more threads than there are processors. Idle teams sleep. One thread at a time may call run(), always the same or not.
+// A waiter spins for about 2,000 pauses and then sleeps on a futex; it sleeps at once where the teams of this process together
+// hold more threads than there are processors. Idle teams sleep. One thread at a time may call run(), always the same or not.
 class Team {
  public:
   // `threads` counts the caller: 1 starts none. `oversubscribed` forbids spinning whatever the count says.

@@ -10,9 +10,12 @@ enum class DType : uint8_t { kBF16, kF16, kF32, kF8E4M3 };
 
 constexpr int size_of(DType type) {
   switch (type) {
-    case DType::kF32: return 4;
-    case DType::kF8E4M3: return 1;
-    default: return 2;
+    case DType::kF32:
+      return 4;
+    case DType::kF8E4M3:
+      return 1;
+    default:
+      return 2;
   }
 }
 

@@ -1,0 +1,14 @@
+// The rows whose logits are wanted.
+#include <cstring>
+
+#include "ops/cpu/cpu_ops.h"
+
+namespace paceline::ops::cpu {
+
+void CpuOps::gather(const float* in, std::span<const int32_t> index, int width, float* out) {
+  for (size_t row = 0; row < index.size(); ++row) {
+    std::memcpy(out + row * width, in + static_cast<int64_t>(index[row]) * width, static_cast<size_t>(width) * sizeof(float));
+  }
+}
+
+}  // namespace paceline::ops::cpu
