@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 
@@ -77,7 +78,7 @@ struct DeltaNetShape {
   int key_heads, value_heads;  // on this rank; value_heads is a multiple of key_heads
   int key_dim, value_dim;      // of one head
   int kernel;                  // convolution taps
-  int channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
+  constexpr int channels() const { return 2 * key_heads * key_dim + value_heads * value_dim; }
 };
 
 struct DeltaNetState {  // one linear-attention layer on one rank
@@ -104,6 +105,11 @@ class Ops {
 
   virtual std::unique_ptr<Linear> pack(std::span<const LinearPart> parts) = 0;  // throws base Error on an unsupported type
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  // Where the backend reads a table that lies in host memory and stays there: the table itself, or a copy on the device.
+  virtual const void* place(const void* host, size_t bytes) {
+    (void)bytes;
+    return host;
+  }
   virtual void upload(void* to, const void* from_host, size_t bytes) = 0;
   virtual void download(void* to_host, const void* from, size_t bytes) = 0;
 
@@ -136,6 +142,13 @@ class Ops {
 
   // target[i] += sum over ranks of partial[r][i], in rank order from rank 0: the arithmetic of an all-reduce, on any part of the range.
   virtual void add_partials(std::span<const float* const> partials, int64_t count, float* target) = 0;
+
+  // Does `work`, which calls this backend alone, touches no host memory and issues the same operations on the same memory whenever
+  // `key` is the same. A backend may record it once and replay the record.
+  virtual void replay(uint64_t key, const std::function<void()>& work) {
+    (void)key;
+    work();
+  }
 
   virtual void synchronize() = 0;  // returns when all work issued so far is done
 };
