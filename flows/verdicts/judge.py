@@ -178,7 +178,8 @@ def _reason(target: Target, status: Status, found: Interval, bound: float, mde: 
         limit += f" ({target.describe_bound()})"
     spread = f"{quantity(found.low, target.unit)} to {quantity(found.high, target.unit)}"
     if status == "INCONCLUSIVE":
-        return f"The interval {spread} straddles {limit}: this many pairs find a distance of {mde:.1%} or more."
+        finds = f"this many pairs find a distance of {mde:.1%} or more" if mde < 1 else "so few pairs can miss even a doubling"
+        return f"The interval {spread} straddles {limit}: {finds}."
     if status == "PASS":
         return f"The whole interval {spread} lies {'at or above' if target.direction == '>=' else 'at or below'} {limit}."
     return f"The whole interval {spread} lies {'below' if target.direction == '>=' else 'above'} {limit}."

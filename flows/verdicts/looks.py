@@ -2,7 +2,7 @@
 
 Pocock's idea, the same nominal alpha at every look, with the constants recomputed for what is done here. His .0221 is for
 three looks at equal distances and a known variance; at 5, 10 and 20 pairs with Student's t it lets 5.6 % through in place of 5 %,
-and a quarter of it lets a night of four targets go wrong in 6.0 %. flows.verdicts.simulate holds the table to its word.
+and a quarter of it lets a night of four targets go wrong in 5.9 %. flows.verdicts.simulate holds the table to its word.
 """
 
 import math

@@ -158,3 +158,9 @@ def test_t_without_scatter() -> None:
     flat = np.zeros(5)
     assert t_test(flat, flat) == 1.0
     assert t_test(flat, flat + 1) == 0.0
+
+
+def test_many_small_losses_add_up_to_a_step() -> None:
+    """Each within a margin of 3 %, and each in its turn the next one's baseline: only the history sees them."""
+    levels = [4.0] * 15 + [4.0 * 0.99**n for n in range(1, 11)]
+    assert any(found.step.value < 0.97 for found in find_changes(history(levels, 0.006, 12)).changes)
