@@ -1,7 +1,10 @@
 """Frames made ready to draw: the columns a chart needs are there, numbers are numbers, and what cannot be drawn is null."""
 
+import csv
+import io
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import altair as alt
 import numpy as np
@@ -24,7 +27,7 @@ def ready(frame: pd.DataFrame, chart: str, text: Sequence[str], numbers: Sequenc
         raise FrameError(f"chart {chart}: column {missing[0]!r} is missing; found {list(frame.columns)}")
     out = pd.DataFrame(index=range(len(frame)))
     for name in text:
-        out[name] = pd.Series([None if _absent(value) else str(value) for value in frame[name]], dtype=object)
+        out[name] = pd.Series([None if absent(value) else str(value) for value in frame[name]], dtype=object)
     for name in numbers:
         values = pd.to_numeric(frame[name], errors="coerce").astype(float).to_numpy()
         out[name] = np.where(np.isfinite(values), values, np.nan)
@@ -32,20 +35,38 @@ def ready(frame: pd.DataFrame, chart: str, text: Sequence[str], numbers: Sequenc
 
 
 def inline(frame: pd.DataFrame) -> alt.InlineData:
-    """The rows as strict JSON values inside the chart: null for what is absent, five significant digits."""
-    columns = {str(name): [_value(value) for value in frame[name]] for name in frame.columns}
-    return alt.InlineData(values=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)])
+    """The rows inside the chart, as CSV with the kind of each column: null for what is absent, five significant digits.
+
+    A third of the size of JSON rows, and Altair neither copies nor checks it row by row.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(frame.columns)
+    writer.writerows(zip(*([_value(value) for value in frame[name]] for name in frame.columns), strict=True))
+    return alt.InlineData(values=text.getvalue(), format=alt.CsvDataFormat(type="csv", parse=_kinds(frame)))
+
+
+def _kinds(frame: pd.DataFrame) -> dict[str, str]:
+    def kind(column: pd.Series) -> str:
+        return "boolean" if column.dtype == bool else "number" if pd.api.types.is_numeric_dtype(column) else "string"
+
+    return {str(name): kind(frame[name]) for name in frame.columns}
+
+
+def rows(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows as dictionaries."""
+    return [{str(name): value for name, value in row.items()} for row in frame.to_dict("records")]
 
 
 def optional(frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
     """The frame with each named column, empty where the source has none."""
-    absent = {name: pd.Series([None] * len(frame), index=frame.index, dtype=object) for name in names if name not in frame.columns}
-    return frame.assign(**absent) if absent else frame
+    nothing = pd.Series([None] * len(frame), index=frame.index, dtype=object)
+    return frame.assign(**{name: nothing for name in names if name not in frame.columns})
 
 
 def verdict_names(values: pd.Series) -> pd.Series:
     """Verdicts in the words of the charts: a row that has none stands for a level without a target."""
-    return values.map(lambda value: "NO TARGET" if _absent(value) or value == "" else str(value).upper())
+    return values.map(lambda value: "NO TARGET" if absent(value) or value == "" else str(value).upper())
 
 
 def short_commit(commit: str | None) -> str:
@@ -61,6 +82,17 @@ def level_label(level: float) -> str:
 def metric_label(metric: str | None) -> str:
     """The ratio's name for readers; other metrics keep theirs."""
     return {"single_latency_ratio": "latency ratio", "speedup_vs_serial": "speed-up"}.get(metric or "", metric or "")
+
+
+def ratio_names(frame: pd.DataFrame) -> list[str]:
+    """'8 at once: speed-up' for each row's level and metric."""
+    pairs = zip(frame["level"], frame["metric"], strict=True)
+    return [f"{level_label(level)}: {metric_label(metric)}" for level, metric in pairs]
+
+
+def count(number: int, noun: str) -> str:
+    """'1 commit', '2 commits'."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -84,16 +116,19 @@ def listing(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", ".join(parts[:-1]) + " and " + parts[-1] if parts else ""
 
 
-def _value(value: object) -> str | float | int | bool | None:
-    if _absent(value):
-        return None
+def _value(value: object) -> str:
+    if absent(value):
+        return ""
     if isinstance(value, bool | np.bool_):
-        return bool(value)
+        return "true" if value else "false"
     if isinstance(value, int | float | np.number):
         number = float(value)
-        return int(number) if number.is_integer() and abs(number) < 1e15 else float(f"{number:.5g}")
+        return str(int(number)) if number.is_integer() and abs(number) < 1e15 else f"{number:.5g}"
     return str(value)
 
 
-def _absent(value: object) -> bool:
-    return value is None or value is pd.NaT or value is pd.NA or (isinstance(value, float | np.floating) and not math.isfinite(value))
+def absent(value: object) -> bool:
+    """None, NaN, infinite, NaT or NA: what a chart and a table leave out."""
+    if isinstance(value, float | np.floating):
+        return not math.isfinite(value)
+    return value is None or value is pd.NaT or value is pd.NA

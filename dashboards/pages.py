@@ -45,7 +45,7 @@ class Figure:
     data: Grid | None = field(default=None)
 
 
-def figure(name: str, chart: alt.TopLevelMixin, png: str | None = None, data: Grid | None = None) -> Figure:
+def figure(name: str, chart: theme.Drawn, png: str | None = None, data: Grid | None = None) -> Figure:
     """Make a chart part of a page. Its title becomes the heading, its description the finding beneath."""
     spec = chart.to_dict()
     return Figure(name, str(spec["title"]), str(spec["description"]), embedded(spec), png, data)
@@ -80,23 +80,23 @@ def swaps() -> Markup:
 @functools.cache
 def bundle() -> Markup:
     """Vega, Vega-Lite and vega-embed as one script (about 0.9 MB), from the installed vl-convert: no network."""
-    text = vl_convert.javascript_bundle(vl_version=_vegalite())
+    text = vl_convert.javascript_bundle(None, vl_version=_vegalite())  # type: ignore[arg-type]  # its stub hides that None means all three
     return Markup(re.sub(r"</(script)", r"<\\/\1", text, flags=re.IGNORECASE))  # noqa: S704
 
 
-def png(chart: alt.TopLevelMixin, path: Path, dark: bool = False) -> Path:
+def png(chart: theme.Drawn, path: Path, dark: bool = False) -> Path:
     """Draw a chart into a PNG file, offline."""
     path.write_bytes(vl_convert.vegalite_to_png(_text(chart, dark), vl_version=_vegalite(), scale=PNG_SCALE))
     return path
 
 
-def svg(chart: alt.TopLevelMixin, path: Path, dark: bool = False) -> Path:
+def svg(chart: theme.Drawn, path: Path, dark: bool = False) -> Path:
     """Draw a chart into an SVG file, offline."""
     path.write_text(vl_convert.vegalite_to_svg(_text(chart, dark), vl_version=_vegalite()), encoding="utf-8")
     return path
 
 
-def _text(chart: alt.TopLevelMixin, dark: bool) -> str:
+def _text(chart: theme.Drawn, dark: bool) -> str:
     spec = chart.to_dict()
     return json.dumps(theme.recolour(spec) if dark else spec, allow_nan=False)
 
@@ -108,8 +108,9 @@ def _vegalite() -> str:
 
 @functools.cache
 def _templates() -> jinja2.Environment:
-    loader = jinja2.FileSystemLoader(TEMPLATES)
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(TEMPLATES), autoescape=True, undefined=jinja2.StrictUndefined)
+    environment.trim_blocks = environment.lstrip_blocks = True
+    return environment
 
 
 def _asset(name: str) -> Markup:

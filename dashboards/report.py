@@ -23,12 +23,13 @@ class PageFiles:
 
 
 def write_page(snapshot: Path, run_id: str, out_dir: Path) -> PageFiles:
-    """Write `out_dir`/index.html and `out_dir`/charts/*.png for a run; out_dir is the run's results folder, so that links to records hold.
+    """Write `out_dir`/index.html and `out_dir`/charts/*.png for a run; out_dir is its results folder, so that links hold.
 
-    snapshot: the store's snapshot (or the store). Raises UnknownRun for a run without records, StoreError for an unreadable store.
+    snapshot: the store's snapshot, or the store. Raises UnknownRunError for a run without records, StoreError for a store
+    that cannot be read.
     """
     view = run_view.read_run(snapshot, run_id)
-    charts = {"targets": target_ratios(view.targets), "trend": ratio_trend(view.history)}
+    charts = {"targets": target_ratios(view.ratios()), "trend": ratio_trend(view.history)}
     folder = out_dir / CHARTS
     folder.mkdir(parents=True, exist_ok=True)
     pngs = [pages.png(chart, folder / f"{name}.png") for name, chart in charts.items()]

@@ -10,17 +10,31 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from dashboards import frames, theme
+from dashboards import frames
 from dashboards.pages import Cell, Grid
 from storage import queries, run_details
 
 SEVERITY = ("ERROR", "FAIL", "INCONCLUSIVE", "PASS")  # the worst one names the run
+TARGET_COLUMNS = ["name", "leg", "unit", "metric", "level", "direction", "target", "ratio", "low", "high", "verdict"]
+TARGET_COLUMNS += ["mde", "pairs", "point", "reason", "flags", "waived"]
+PARAMETERS = {
+    "tp": "Tensor-parallel ranks",
+    "devices": "Devices",
+    "threads": "Threads (0: chosen by the engine)",
+    "slots": "Slots",
+    "context": "Context",
+    "prompt_tokens": "Prompt tokens",
+    "new_tokens": "New tokens",
+    "warmup": "Warm-up rounds",
+    "runs": "Rounds kept",
+    "seed": "Seed",
+}
 RIGHT = {">=": "≥", "<=": "≤"}
 
 
 @dataclass(frozen=True)
 class RunView:
-    """One run. `targets` has the columns of the target chart plus mde, pairs, point; `history` those of the trend chart."""
+    """One run. `targets` has the columns of the target chart and more (`TARGET_COLUMNS`), `history` those of the trend."""
 
     run_id: str
     targets: pd.DataFrame
@@ -28,6 +42,10 @@ class RunView:
     records: pd.DataFrame
     history: pd.DataFrame
     facts: list[tuple[str, str]]
+
+    def ratios(self) -> pd.DataFrame:
+        """The targets on a ratio of the legs, and the levels without a target: what the target chart draws."""
+        return self.targets[self.targets["leg"] == "ratio"]
 
     def overall(self) -> str:
         """The worst verdict, NO TARGET where there is none."""
@@ -44,41 +62,41 @@ class RunView:
         return f"All {judged} targets pass" if passed == judged else f"{passed} of {judged} targets pass"
 
 
-class UnknownRun(LookupError):
+class UnknownRunError(LookupError):
     """The store has no record of this run. The message names the run and the runs there are."""
 
 
 def read_run(snapshot: Path, run_id: str) -> RunView:
-    """Read one run and the history it stands in. Raises UnknownRun, and StoreError where the store cannot be read."""
+    """Read one run and the history it stands in. Raises UnknownRunError, and StoreError where the store cannot be read."""
     records = run_details.records(snapshot, run_id)
     history = queries.ratio_history(snapshot)
     if records.empty:
         known = frames.listing(sorted(set(history["run_id"]))[-5:]) or "none"
-        raise UnknownRun(f"{snapshot}: no record of run {run_id!r}; the latest runs there: {known}")
+        raise UnknownRunError(f"{snapshot}: no record of run {run_id!r}; the latest runs there: {known}")
     targets = _targets(queries.verdicts(snapshot, run_id), history[history["run_id"] == run_id])
     return RunView(run_id, targets, queries.level_table(snapshot, run_id), records, history, _facts(records))
 
 
 def target_grid(view: RunView) -> Grid:
     """The first of the two tables: each target with ratio, interval, smallest detectable effect, pairs and verdict."""
-    columns = ["target", "bound", "ratio", "interval", "MDE", "pairs", "verdict", "why"]
+    columns = ["target", "verdict", "ratio", "interval", "bound", "MDE", "pairs", "why"]
     rows: list[list[Cell]] = []
-    for row in view.targets.to_dict("records"):
+    for row in frames.rows(view.targets):
         bound = _number(row["target"])
         rows.append(
             [
-                f"{frames.level_label(row['level'])}: {frames.metric_label(row['metric'])}",
-                "—" if bound is None else f"{RIGHT.get(row['direction'], '')} {bound:g}",
+                _target_name(row),
+                {"verdict": str(frames.verdict_names(pd.Series([row["verdict"]])).iloc[0])},
                 frames.figure(_number(row["ratio"])),
                 frames.interval(_number(row["low"]), _number(row["high"])) or "point",
+                "—" if bound is None else f"{RIGHT.get(row['direction'], '')} {bound:g}{_unit(row)}",
                 _percent(row["mde"]),
                 _count(row["pairs"]),
-                {"verdict": str(frames.verdict_names(pd.Series([row["verdict"]])).iloc[0])},
-                str(row["reason"] or ""),
+                _why(row),
             ]
         )
     caption = "Batch against serial: ratio with its interval, smallest effect that would be seen (MDE), and the verdict"
-    return Grid("targets", caption, columns, rows, frozenset({1, 2, 3, 4, 5}), "No level was measured.")
+    return Grid("targets", caption, columns, rows, frozenset({2, 3, 4, 5, 6}), "No level was measured.")
 
 
 def level_grid(view: RunView) -> Grid:
@@ -96,9 +114,10 @@ def level_grid(view: RunView) -> Grid:
             f"{frames.figure(_number(row['output_throughput']), 1)} tok/s",
             f"{_count(row['processes'])} × {int(row['rounds'] / row['processes'])} rounds",
         ]
-        for row in view.levels.to_dict("records")
+        for row in frames.rows(view.levels)
     ]
-    return Grid("levels", "Each level in both modes, means over processes", columns, rows, frozenset(range(2, 9)), "No process has a kept round.")
+    caption = "Each level in both modes, means over processes"
+    return Grid("levels", caption, columns, rows, frozenset(range(2, 9)), "No process has a kept round.")
 
 
 def record_grid(view: RunView) -> Grid:
@@ -113,10 +132,11 @@ def record_grid(view: RunView) -> Grid:
             str(row["status"]),
             str(row["trouble"] or ""),
         ]
-        for row in view.records.to_dict("records")
+        for row in frames.rows(view.records)
     ]
     columns = ["measurement", "mode", "level", "pair", "attempt", "status", "why"]
-    return Grid("records", f"{len(rows)} measurements, each one engine process", columns, rows, frozenset({2, 3, 4}), "No record.")
+    caption = f"{frames.count(len(rows), 'measurement')}, each one engine process"
+    return Grid("records", caption, columns, rows, frozenset({2, 3, 4}), "No record.")
 
 
 def history_grid(history: pd.DataFrame, last: int = 40) -> Grid:
@@ -131,7 +151,7 @@ def history_grid(history: pd.DataFrame, last: int = 40) -> Grid:
             {"verdict": str(frames.verdict_names(pd.Series([row["verdict"]])).iloc[0])},
             str(row["run_id"]),
         ]
-        for row in ordered.tail(last).iloc[::-1].to_dict("records")
+        for row in frames.rows(ordered.tail(last).iloc[::-1])
     ]
     columns = ["commit", "ratio of", "ratio", "interval", "verdict", "run"]
     caption = f"The newest {len(rows)} of {len(history)} points"
@@ -146,15 +166,23 @@ def _record_link(run_id: str, name: str, source_file: str) -> Cell:
 
 def _targets(verdicts: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     """Judged targets, then the levels that have none, by level."""
-    if "leg" in verdicts.columns:
-        verdicts = verdicts[verdicts["leg"] == "ratio"]
     judged = verdicts.rename(columns={"status": "verdict"})
-    keys = set(zip(judged["metric"], judged["level"], strict=True))
+    ratios = judged[judged["leg"] == "ratio"]
+    keys = set(zip(ratios["metric"], ratios["level"], strict=True))
     alone = [pair not in keys for pair in zip(points["metric"], points["level"], strict=True)]
-    extra = points[alone].assign(mde=math.nan, point=True, reason="")
-    columns = ["metric", "level", "direction", "target", "ratio", "low", "high", "verdict", "mde", "pairs", "point", "reason"]
-    rows = [row for part in (judged, extra) for row in part[columns].to_dict("records")]
-    return pd.DataFrame(rows, columns=columns).sort_values(["level", "metric"], kind="stable").reset_index(drop=True)
+    unjudged: dict[str, Any] = {
+        "mde": math.nan,
+        "point": True,
+        "reason": "",
+        "flags": None,
+        "waived": "",
+        "name": "",
+        "leg": "ratio",
+        "unit": "x",
+    }
+    extra = points[alone].assign(**unjudged)
+    rows = [row for part in (judged, extra) for row in frames.rows(part[TARGET_COLUMNS])]
+    return pd.DataFrame(rows, columns=TARGET_COLUMNS).sort_values(["level", "metric"], kind="stable").reset_index(drop=True)
 
 
 def _facts(records: pd.DataFrame) -> list[tuple[str, str]]:
@@ -174,10 +202,7 @@ def _facts(records: pd.DataFrame) -> list[tuple[str, str]]:
         ("Workload", _each(records["workload"])),
         ("Levels", _each(sorted({int(level) for level in records["level"]}))),
     ]
-    names = {"tp": "Tensor-parallel ranks", "devices": "Devices", "threads": "Threads (0: chosen by the engine)", "slots": "Slots"}
-    names |= {"context": "Context", "prompt_tokens": "Prompt tokens", "new_tokens": "New tokens", "warmup": "Warm-up rounds"}
-    names |= {"runs": "Rounds kept", "seed": "Seed"}
-    facts += [(label, _each([spec.get(name) for spec in specs])) for name, label in names.items()]
+    facts += [(label, _each([spec.get(name) for spec in specs])) for name, label in PARAMETERS.items()]
     return [(label, value) for label, value in facts if value]
 
 
@@ -189,7 +214,7 @@ def _machine(machine: Mapping[str, Any]) -> str:
 
 
 def _each(values: Any) -> str:
-    seen = dict.fromkeys(str(value) for value in values if value is not None and value == value and str(value) != "")
+    seen = dict.fromkeys(str(value) for value in values if not frames.absent(value) and str(value) != "")
     return ", ".join(seen)
 
 
@@ -200,6 +225,24 @@ def _object(text: Any) -> dict[str, Any]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _target_name(row: Mapping[str, Any]) -> str:
+    leg = "" if row["leg"] == "ratio" else f" ({row['leg']})"
+    return f"{frames.level_label(row['level'])}: {frames.metric_label(row['metric'])}{leg}"
+
+
+def _unit(row: Mapping[str, Any]) -> str:
+    unit = row["unit"]
+    return "" if not isinstance(unit, str) or unit in ("", "x") else f" {unit}"
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    """Reason, flags and waiver of a verdict in one cell."""
+    flags = row["flags"] if row["flags"] is not None and not isinstance(row["flags"], float) else ()
+    waived = f"waived: {row['waived']}" if isinstance(row["waived"], str) and row["waived"] else ""
+    parts = [row["reason"] if isinstance(row["reason"], str) else "", *flags, waived]
+    return ". ".join(part for part in parts if part)
 
 
 def _percent(value: Any) -> str:
@@ -220,6 +263,3 @@ def _seconds(value: Any) -> str:
 def _milliseconds(value: Any) -> str:
     number = _number(value)
     return "—" if number is None else f"{1000 * number:.2f} ms"
-
-
-assert set(SEVERITY) < set(theme.VERDICTS)  # noqa: S101

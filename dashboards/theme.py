@@ -5,7 +5,7 @@ with every colour exchanged for its partner (`recolour`); the page does the same
 """
 
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -55,8 +55,8 @@ LIGHT = Palette(
     grid="#e3e7ec",
     shade="#8fa3b8",
     passed="#00795c",
-    failed="#d14900",
-    undecided="#96700a",
+    failed="#c23b00",
+    undecided="#b38600",
     broken="#8a2f88",
     untargeted="#6e7781",
     serial="#7b8490",
@@ -79,7 +79,7 @@ DARK = Palette(
     series=("#86b3e6", "#e3a274", "#79cfc5", "#dc9bc9", "#c6c56d", "#a9a4ee", "#ef8f98", "#94c982"),
 )
 
-AnyChart = TypeVar("AnyChart", bound=alt.TopLevelMixin)
+Drawn = alt.Chart | alt.LayerChart | alt.VConcatChart | alt.HConcatChart | alt.FacetChart | alt.ConcatChart
 
 
 def swaps() -> dict[str, str]:
@@ -131,12 +131,13 @@ def _legend() -> alt.Legend:
     return alt.Legend(symbolOpacity=1, symbolSize=110)
 
 
-def dress(chart: AnyChart, title: str, finding: str) -> AnyChart:
+def dress(chart: Any, title: str, finding: str) -> Drawn:
     """Title, alternative text that states the finding, and the configuration: the last step of every chart."""
-    return chart.properties(title=title, description=finding, background=LIGHT.paper, padding=8).configure(**_config())  # type: ignore[attr-defined,no-any-return]
+    dressed: Drawn = chart.properties(title=title, description=finding, background=LIGHT.paper, padding=8).configure(**_config())
+    return dressed
 
 
-def notice(title: str, message: str) -> alt.LayerChart:
+def notice(title: str, message: str) -> Drawn:
     """A chart of nothing that says so: no point, or none that can be drawn."""
     rows = alt.InlineData(values=[{"message": message}])
     text = alt.Chart(rows).mark_text(fontSize=14, color=LIGHT.muted, lineBreak="\n", limit=WIDTH).encode(text="message:N")

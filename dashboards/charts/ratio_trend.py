@@ -1,200 +1,183 @@
 """Is batching paying, and since when? The ratio by commit in topological order, one panel a level.
 
 Columns of the frame, a row per run, level and series: run_id, commit, commit_position, committed_at, series, workload,
-level, metric, ratio, low, high, verdict, target, direction; optional reason and href (the point's page).
+level, metric, ratio, low, high, verdict, target, direction; optional reason, href (the point's page), placement (why a
+point has no place), change (words on a change point at this commit).
 """
 
-import math
+from dataclasses import dataclass
+from typing import Any
 
 import altair as alt
 import pandas as pd
 
 from dashboards import frames, theme
+from dashboards.charts import trend_frame
 
 TITLE = "Trend of the ratios across commits"
-TEXT = ("run_id", "commit", "committed_at", "series", "metric", "verdict", "direction", "reason", "href")
-NUMBERS = ("commit_position", "level", "ratio", "low", "high", "target")
-PANEL = 150  # px
-STRIP_FROM = 12  # places on the axis from which a strip to brush is worth its room
-GAP = 6  # a step this many times the usual one is named as a gap
+PANEL, LOW_PANEL, STRIP = 150, 90, 36  # px; the low one where there is a single place on the axis
+STRIP_FROM = 12  # places on the axis from which a strip to drag over is worth its room
+DENSE = 60  # points of a panel from which marks are small
+DRAWN = ["panel", "series", "x", "ratio", "low", "high", "verdict", "target", "placed", "latest", "segment", "change"]
+DRAWN += ["name", "committed_at", "interval", "run_id", "reason", "placement", "href"]
+SIGNS = {">=": "≥", "<=": "≤"}
 
 
-def ratio_trend(frame: pd.DataFrame) -> alt.VConcatChart | alt.LayerChart:
+def ratio_trend(frame: pd.DataFrame) -> theme.Drawn:
     """Line and interval band a series, points by verdict, target rule, gaps shaded, what has no ratio at the panel's foot.
 
     Drag over the lowest strip to zoom, click a series in the legend to single it out, click a point for its page.
     Raises FrameError for a missing column.
     """
-    data = prepare(frame)
+    data = trend_frame.prepare(frame)
     if data.empty:
         return theme.notice(TITLE, "No run is in the store yet: the trend begins with the first one.")
-    places = int(data["x"].nunique())
-    brush = alt.selection_interval(encodings=["x"], name="zoom") if places >= STRIP_FROM else None
-    pick = alt.selection_point(fields=["series"], bind="legend", name="pick") if data["series"].nunique() > 1 else None
-    gaps = gap_frame(data)
-    last = data["panel"].iloc[-1]
-    panels = [_panel(data, gaps, str(panel), (brush, pick), titled=panel == last) for panel in data["panel"].unique()]
-    if brush is not None:
-        panels.append(_strip(data, brush))
+    look = _Look.of(data)
+    names = list(data["panel"].unique())
+    panels: list[Any] = [_panel(look, name, first=name == names[0], last=name == names[-1]) for name in names]
+    if look.zoom is not None:
+        panels.append(_strip(look))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="shared", fill="shared", shape="shared")
-    return theme.dress(chart.add_params(_names(data)), TITLE, finding(frame))
+    words = {str(int(x)): name for x, name in zip(data["x"], data["name"], strict=True)}
+    return theme.dress(chart.add_params(alt.param(name="commits", value=words)), TITLE, trend_frame.finding(frame))
 
 
-def finding(frame: pd.DataFrame) -> str:
-    """The chart in words: extent, latest verdicts, largest change between neighbours, what could not be placed or drawn."""
-    data = prepare(frame)
-    if data.empty:
-        return "No run is in the store yet."
-    commits, series = data["commit"].nunique(), data["series"].nunique()
-    parts = [f"{commits} commit{'s' * (commits != 1)}, {series} series, {data['run_id'].nunique()} run{'s' * (data['run_id'].nunique() != 1)}."]
-    if commits == 1:
-        parts.append("One point so far: a trend begins with the second commit.")
-    newest = data.sort_values(["x", "run_id"]).groupby("panel", sort=False).tail(1)
-    parts += [f"Latest {row.panel}: {frames.figure(row.ratio)}, {row.verdict}." for row in newest.itertuples()]
-    lost = int(data["ratio"].isna().sum())
-    if lost:
-        parts.append(f"{lost} point{'s' * (lost != 1)} without a ratio, marked at the foot.")
-    stray = data.loc[~data["placed"], "commit"].nunique()
-    if stray:
-        parts.append(f"{stray} commit{'s' * (stray != 1)} without a place in the history, drawn at the right.")
-    parts += [f"Gap of {int(row.missing)} commits after position {int(row.start)}." for row in gap_frame(data).head(3).itertuples()]
-    return " ".join(parts)
+@dataclass(frozen=True)
+class _Look:
+    """What all panels share: rows, selections, scales."""
+
+    data: pd.DataFrame
+    rows: alt.InlineData
+    gaps: pd.DataFrame
+    zoom: alt.Parameter | None
+    pick: alt.Parameter | None
+
+    @classmethod
+    def of(cls, data: pd.DataFrame) -> "_Look":
+        zoom = alt.selection_interval(encodings=["x"], name="zoom") if data["x"].nunique() >= STRIP_FROM else None
+        pick = alt.selection_point(fields=["series"], bind="legend", name="pick") if data["series"].nunique() > 1 else None
+        return cls(data, frames.inline(data[DRAWN]), trend_frame.gaps(data), zoom, pick)
+
+    def base(self) -> alt.Chart:
+        return alt.Chart(self.rows)
+
+    def x(self, title: str | None, field: str = "x:Q", whole: bool = False) -> alt.X:
+        low, high = float(self.data["x"].min()), float(self.data["x"].max())
+        room = max((high - low) * 0.02, 0.5)
+        scale = alt.Scale(domain=[low - room, high + room], nice=False, zero=False)
+        if self.zoom is not None and not whole:
+            scale = alt.Scale(domain=self.zoom, nice=False, zero=False, padding=14)
+        label = "commits[datum.value] || ''"
+        return alt.X(field, scale=scale, axis=alt.Axis(labelExpr=label, tickMinStep=1, tickCount=6, grid=False, title=title))
+
+    def colour(self) -> alt.Color:
+        names = sorted(self.data["series"].unique())
+        wheel = [theme.LIGHT.series[i % len(theme.LIGHT.series)] for i in range(len(names))]
+        legend = alt.Legend(title="series", symbolType="stroke", symbolOpacity=1, columns=2, orient="bottom", symbolLimit=60)
+        return alt.Color("series:N", scale=alt.Scale(domain=names, range=wheel), legend=legend if len(names) > 1 else None)
+
+    @property
+    def crowded(self) -> bool:
+        """More series than one can tell apart by colour."""
+        return int(self.data["series"].nunique()) > len(theme.LIGHT.series)
+
+    def spread(self, opacity: float) -> Any:
+        """Opacity of what shows an interval; in a crowd only the series singled out shows its own."""
+        if self.pick is None or not self.crowded:
+            return self.fade(opacity, 0.02)
+        return alt.when(self.pick, empty=False).then(alt.value(opacity)).otherwise(alt.value(0.0))
+
+    def fade(self, chosen: float, other: float) -> Any:
+        """Opacity: lower for the series that are not singled out in the legend."""
+        if self.pick is None:
+            return alt.value(chosen)
+        return alt.when(self.pick).then(alt.value(chosen)).otherwise(alt.value(other))
 
 
-def prepare(frame: pd.DataFrame) -> pd.DataFrame:
-    """Rows ready to draw, by level and order: x (place on the axis), placed, latest (of its commit), panel, label, foot."""
-    frame = frames.optional(frame, ["reason", "href", "change"])
-    data = frames.ready(frame, "ratio_trend", TEXT, NUMBERS)
-    data["verdict"] = frames.verdict_names(data["verdict"])
-    data["series"] = data["series"].fillna("unknown")
-    data["commit"] = data["commit"].fillna("unknown")
-    data["placed"] = data["commit_position"].notna()
-    floor = data["commit_position"].max() if data["placed"].any() else 0.0
-    strays = {run: floor + 1 + i for i, run in enumerate(sorted(data.loc[~data["placed"], "run_id"].dropna().unique()))}
-    data["x"] = [at if ok else strays[run] for at, ok, run in zip(data["commit_position"], data["placed"], data["run_id"], strict=True)]
-    data["panel"] = [f"{frames.level_label(lv)}: {frames.metric_label(m)}" for lv, m in zip(data["level"], data["metric"], strict=True)]
-    data = data.sort_values(["level", "metric", "series", "x", "run_id"], kind="stable").reset_index(drop=True)
-    data["latest"] = ~data.duplicated(["panel", "series", "x"], keep="last")
-    data["name"] = [frames.short_commit(c) + ("" if ok else " (no place)") for c, ok in zip(data["commit"], data["placed"], strict=True)]
-    data["interval"] = [frames.interval(low, high) or "a point, no interval" for low, high in zip(data["low"], data["high"], strict=True)]
-    starts = set(gap_frame(data)["end"])
-    breaks = data["ratio"].isna() | (data["x"].isin(starts) & data["latest"])
-    data["segment"] = breaks.groupby([data["panel"], data["series"]]).cumsum().astype(int)
-    return data
+def _panel(look: _Look, panel: str, first: bool, last: bool) -> Any:
+    here = look.data[look.data["panel"] == panel]
+    x = look.x("commit, in topological order" if last else None)
+    height = PANEL if look.data["x"].nunique() > 1 else LOW_PANEL
+    base = look.base().transform_filter(alt.datum.panel == panel)
+    layers = _gap_marks(look) + _lines(look, base, here, x, height) + _points(look, base, here, x, height)
+    if first and look.pick is not None:
+        layers[-1] = layers[-1].add_params(look.pick)  # in one view only: the others refer to it by name
+    return alt.layer(*layers).properties(width=theme.WIDTH, height=height, title=_title(here, panel))
 
 
-def gap_frame(data: pd.DataFrame) -> pd.DataFrame:
-    """Stretches of history far longer than the usual step, in which nothing was measured: start, end, missing (commits)."""
-    places = sorted(data.loc[data["placed"], "x"].unique())
-    steps = [right - left for left, right in zip(places, places[1:], strict=False)]
-    usual = sorted(steps)[len(steps) // 2] if steps else math.inf
-    rows = [
-        {"start": left, "end": right, "missing": right - left - 1, "text": f"{int(right - left - 1)} not measured"}
-        for left, right in zip(places, places[1:], strict=False)
-        if len(steps) >= 3 and right - left > max(GAP * usual, 2)
-    ]
-    return pd.DataFrame(rows, columns=["start", "end", "missing", "text"])
+def _lines(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: int) -> list[Any]:
+    """Band, line and target rule; a layer without rows is left out, or Vega would complain of an infinite extent."""
+    y = alt.Y("ratio:Q", scale=alt.Scale(zero=False, padding=12), axis=_ratio_axis(height))
+    shown = base.transform_filter("datum.latest && datum.placed && isValid(datum.ratio)")
+    shown = shown.encode(x=x, color=look.colour(), detail=alt.Detail("segment:N"))
+    on_line = here["latest"] & here["placed"] & here["ratio"].notna()
+    layers: list[Any] = []
+    if (on_line & here["low"].notna() & here["high"].notna()).any():
+        layers.append(shown.mark_area(clip=True).encode(y=alt.Y("low:Q"), y2="high:Q", opacity=look.spread(0.18)))
+    if on_line.any():
+        layers.append(shown.mark_line(clip=True, strokeWidth=1.6).encode(y=y, opacity=look.fade(1.0, 0.12)))
+    if here["target"].notna().any():
+        known = base.transform_filter("isValid(datum.target)").transform_aggregate(groupby=["target"])
+        layers.append(known.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.LIGHT.ink).encode(y="target:Q"))
+    if here["change"].notna().any():
+        at = base.transform_filter("isValid(datum.change)")
+        rule = at.mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.LIGHT.muted, clip=True)
+        layers.append(rule.encode(x=x, tooltip=[alt.Tooltip("change:N"), alt.Tooltip("name:N", title="commit")]))
+    return layers
 
 
-def _names(data: pd.DataFrame) -> alt.Parameter:
-    names = {str(int(x)): name for x, name in zip(data["x"], data["name"], strict=True)}
-    return alt.param(name="commits", value=names)
+def _points(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: int) -> list[Any]:
+    """Interval bars and points by verdict; what has no ratio stands at the foot."""
+    fill, shape = theme.verdict_fill(look.data["verdict"]), theme.verdict_shape(look.data["verdict"])
+    dense = len(here) > DENSE
+    size = 16 if look.crowded else 36 if dense else 100
+    dots = base.encode(x=x, fill=fill, shape=shape, opacity=look.fade(1.0, 0.15), tooltip=_tooltip())
+    if here["href"].notna().any():
+        dots = dots.encode(href=alt.Href("href:N"))
+    layers: list[Any] = []
+    if (here["low"].notna() & here["high"].notna()).any():
+        ranged = base.transform_filter("isValid(datum.low) && isValid(datum.high)").mark_bar(clip=True, width=1.2 if dense else 3)
+        layers.append(ranged.encode(x=x, y=alt.Y("low:Q"), y2="high:Q", fill=fill, opacity=look.spread(0.5)))
+    if here["ratio"].notna().any():
+        y = alt.Y("ratio:Q", scale=alt.Scale(zero=False, padding=12), axis=_ratio_axis(height))
+        layers.append(_dot(dots.transform_filter("isValid(datum.ratio)"), size).encode(y=y))
+    if here["ratio"].isna().any():
+        layers.append(_dot(dots.transform_filter("!isValid(datum.ratio)"), 80).encode(y=alt.value(height - 8)))
+    return layers
 
 
-def _x(data: pd.DataFrame, brush: alt.Parameter | None, title: str | None, field: str = "x:Q") -> alt.X:
-    low, high = float(data["x"].min()), float(data["x"].max())
-    room = max((high - low) * 0.02, 0.5)
-    whole = alt.Scale(domain=[low - room, high + room], nice=False, zero=False)
-    scale = whole if brush is None else alt.Scale(domain=brush, nice=False, zero=False, padding=14)
-    axis = alt.Axis(
-        labelExpr="commits[datum.value] || ''",
-        tickMinStep=1,
-        tickCount=6,
-        grid=False,
-        title=title,
-    )
-    return alt.X(field, scale=scale, axis=axis)
+def _dot(base: alt.Chart, size: int) -> Any:
+    return base.mark_point(filled=True, size=size, stroke=theme.LIGHT.paper, strokeWidth=0.8, clip=True)
 
 
-def _series_colour(data: pd.DataFrame) -> alt.Color:
-    names = sorted(data["series"].unique())
-    wheel = [theme.LIGHT.series[i % len(theme.LIGHT.series)] for i in range(len(names))]
-    legend = alt.Legend(title="series", symbolType="stroke", symbolOpacity=1, columns=2, orient="bottom") if len(names) > 1 else None
-    return alt.Color("series:N", scale=alt.Scale(domain=names, range=wheel), legend=legend)
+def _ratio_axis(height: int) -> alt.Axis:
+    return alt.Axis(title="ratio", tickCount=height // 30, minExtent=38)
 
 
-def _panel(
-    data: pd.DataFrame, gaps: pd.DataFrame, panel: str, params: tuple[alt.Parameter | None, alt.Parameter | None], titled: bool
-) -> alt.LayerChart:
-    brush, pick = params
-    title = "commit, in topological order" if titled else None
-    colour, x = _series_colour(data), _x(data, brush, title)
-    y = alt.Y("ratio:Q", scale=alt.Scale(zero=False, padding=12), axis=alt.Axis(title="ratio", tickCount=5, minExtent=38))
-    base = alt.Chart(frames.inline(data)).transform_filter(alt.datum.panel == panel)
-    lines = base.transform_filter("datum.latest && datum.placed && isValid(datum.ratio)")
-    seen = alt.when(pick).then(alt.value(1.0)).otherwise(alt.value(0.12)) if pick is not None else alt.value(1.0)
-    faint = alt.when(pick).then(alt.value(0.18)).otherwise(alt.value(0.02)) if pick is not None else alt.value(0.18)
-    dot = alt.when(pick).then(alt.value(1.0)).otherwise(alt.value(0.15)) if pick is not None else alt.value(1.0)
-    marks = {"fill": theme.verdict_fill(data["verdict"]), "shape": theme.verdict_shape(data["verdict"]), "opacity": dot}
-    point = {"filled": True, "stroke": theme.LIGHT.paper, "strokeWidth": 0.8}
-    tip = _tooltip()
-    detail = alt.Detail("segment:N")
-    many = len(data) > 4 * 60 * data["panel"].nunique()
-    layers: list[alt.Chart] = [
-        lines.mark_area(clip=True).encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour, detail=detail, opacity=faint),
-        lines.mark_line(clip=True, strokeWidth=1.6).encode(x=x, y=y, color=colour, detail=detail, opacity=seen),
-        base.transform_filter("isValid(datum.low) && isValid(datum.high)")
-        .mark_bar(clip=True, width=1.2 if many else 3, opacity=0.5)
-        .encode(x=x, y="low:Q", y2="high:Q", fill=marks["fill"]),
-        base.transform_filter("isValid(datum.ratio)")
-        .mark_point(clip=True, size=36 if many else 100, **point)
-        .encode(x=x, y=y, tooltip=tip, href=alt.Href("href:N"), **marks),
-        base.transform_filter("!isValid(datum.ratio)")
-        .mark_point(clip=True, size=80, **point)
-        .encode(x=x, y=alt.value(PANEL - 8), tooltip=tip, href=alt.Href("href:N"), **marks),
-        _target_rule(base),
-        *_gap_marks(gaps, [_x(data, brush, title, field) for field in ("start:Q", "middle:Q")]),
-    ]
-    if pick is not None and panel == data["panel"].iloc[0]:
-        layers[1] = layers[1].add_params(pick)  # in one view only: the others refer to it by name
-    return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=_title(data, panel))
+def _title(here: pd.DataFrame, panel: str) -> alt.TitleParams:
+    known = here[here["target"].notna()].sort_values(["x", "run_id"])
+    words = f", target {SIGNS[known['direction'].iloc[-1]]} {known['target'].iloc[-1]:g}" if len(known) else ", no target"
+    return alt.TitleParams(panel + words, fontSize=13, fontWeight=600, frame="group", offset=8)
 
 
-def _title(data: pd.DataFrame, panel: str) -> alt.TitleParams:
-    known = data[(data["panel"] == panel) & data["target"].notna()].sort_values("x")
-    sign = {">=": "≥", "<=": "≤"}
-    target = f", target {sign[known['direction'].iloc[-1]]} {known['target'].iloc[-1]:g}" if len(known) else ", no target"
-    return alt.TitleParams(panel + target, fontSize=13, fontWeight=600, frame="group", offset=8)
-
-
-def _target_rule(base: alt.Chart) -> alt.Chart:
-    known = base.transform_filter("isValid(datum.target)").transform_aggregate(groupby=["target"])
-    return known.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.LIGHT.ink).encode(y="target:Q")
-
-
-def _gap_marks(gaps: pd.DataFrame, at: list[alt.X]) -> list[alt.Chart]:
-    if gaps.empty:
+def _gap_marks(look: _Look) -> list[Any]:
+    if look.gaps.empty:
         return []
-    base = alt.Chart(frames.inline(gaps))
-    start, centre = at
-    middle = base.transform_calculate(middle="(datum.start + datum.end) / 2").encode(x=centre)
-    return [
-        base.mark_rect(color=theme.LIGHT.shade, opacity=0.14, clip=True).encode(x=start, x2="end:Q"),
-        middle.mark_text(color=theme.LIGHT.muted, fontSize=11, clip=True).encode(y=alt.value(9), text="text:N"),
-    ]
-
-
-def _strip(data: pd.DataFrame, brush: alt.Parameter) -> alt.Chart:
-    x = _x(data, None, "drag here to zoom, double-click to see all")
-    y = alt.Y("ratio:Q", axis=None, scale=alt.Scale(zero=False, padding=4))
-    detail = alt.Detail(["panel:N", "series:N"])
-    base = alt.Chart(frames.inline(data)).transform_filter("datum.latest && datum.placed && isValid(datum.ratio)")
-    return (
-        base.mark_line(color=theme.LIGHT.muted, strokeWidth=1, opacity=0.7)
-        .encode(x=x, y=y, detail=detail)
-        .add_params(brush)
-        .properties(width=theme.WIDTH, height=36)
+    base = alt.Chart(frames.inline(look.gaps))
+    shade = base.mark_rect(color=theme.LIGHT.shade, opacity=0.14, clip=True).encode(x=look.x(None, "start:Q"), x2="end:Q")
+    middle = base.transform_calculate(middle="(datum.start + datum.end) / 2").mark_text(
+        color=theme.LIGHT.muted, fontSize=11, clip=True
     )
+    return [shade, middle.encode(x=look.x(None, "middle:Q"), y=alt.value(9), text="text:N")]
+
+
+def _strip(look: _Look) -> Any:
+    x = look.x("drag here to zoom, double-click to see all", whole=True)
+    y = alt.Y("ratio:Q", axis=None, scale=alt.Scale(zero=False, padding=4))
+    base = look.base().transform_filter("datum.latest && datum.placed && isValid(datum.ratio)")
+    line = base.mark_line(color=theme.LIGHT.muted, strokeWidth=1, opacity=0.7)
+    chart = line.encode(x=x, y=y, detail=[alt.Detail("panel:N"), alt.Detail("series:N"), alt.Detail("segment:N")])
+    return chart.add_params(look.zoom).properties(width=theme.WIDTH, height=STRIP)
 
 
 def _tooltip() -> list[alt.Tooltip]:
@@ -209,4 +192,5 @@ def _tooltip() -> list[alt.Tooltip]:
         alt.Tooltip("series:N"),
         alt.Tooltip("run_id:N", title="run"),
         alt.Tooltip("reason:N"),
+        alt.Tooltip("placement:N", title="place"),
     ]

@@ -1,6 +1,7 @@
 """Does each level reach its target? The ratio with its interval, the target's mark, the verdict as colour and shape."""
 
 import math
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -11,9 +12,10 @@ TITLE = "Ratio at each level against its target"
 TEXT = ("metric", "direction", "verdict")
 NUMBERS = ("level", "ratio", "low", "high", "target")
 ROW = 58  # px a level
+TWO_LINES = "split(datum.label, ': ')"
 
 
-def target_ratios(frame: pd.DataFrame) -> alt.LayerChart:
+def target_ratios(frame: pd.DataFrame) -> theme.Drawn:
     """One row a level; log axis, so that 2x and 1/2x lie equally far from 1.
 
     frame: metric, level, ratio, low, high (dimensionless; low and high null for a point without interval), target and
@@ -27,7 +29,7 @@ def target_ratios(frame: pd.DataFrame) -> alt.LayerChart:
     data["at"] = data["ratio"].fillna(data["target"]).fillna(1.0)
     scale = alt.Scale(type="log", domain=[bottom, top], nice=False)
     x_axis = alt.Axis(values=_ticks(bottom, top), format="~g", title="batch / serial ratio (log scale)")
-    y = alt.Y("row:N", sort=list(data["row"]), title=None, axis=alt.Axis(domain=False, ticks=False, labelLimit=150, labelPadding=8))
+    y = alt.Y("row:N", sort=list(data["row"]), title=None, axis=_row_axis())
     base = alt.Chart(frames.inline(data)).encode(y=y)
     target = alt.X("target:Q", scale=scale, axis=x_axis)
     shade = base.transform_filter("isValid(datum.target)").mark_bar(color=theme.LIGHT.shade, opacity=0.16, height=30)
@@ -57,7 +59,7 @@ def finding(frame: pd.DataFrame) -> str:
         return "No level was measured in this run."
     counts = data["verdict"].value_counts()
     head = frames.listing([f"{counts[name]} {name}" for name in theme.present(data["verdict"])])
-    return f"{head}. " + " ".join(f"{row.row}: {row.label}, {row.verdict}." for row in data.itertuples())
+    return f"{head}. " + " ".join(f"{row['row']}: {row['label']}, {row['verdict']}." for row in frames.rows(data))
 
 
 def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
@@ -66,12 +68,12 @@ def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
     data = data.sort_values(["level", "metric"], kind="stable").reset_index(drop=True)
     data["verdict"] = frames.verdict_names(data["verdict"])
     data.loc[data["ratio"] <= 0, "ratio"] = math.nan  # a log axis has no place for it; the verdict is ERROR anyway
-    data["row"] = [f"{frames.level_label(lv)}: {frames.metric_label(m)}" for lv, m in zip(data["level"], data["metric"], strict=True)]
-    data["label"] = [_label(row) for row in data.to_dict("records")]
+    data["row"] = frames.ratio_names(data)
+    data["label"] = [_label(row) for row in frames.rows(data)]
     return data
 
 
-def _label(row: dict[str, float | str | None]) -> str:
+def _label(row: dict[str, Any]) -> str:
     ratio, low, high, target = (_number(row[name]) for name in ("ratio", "low", "high", "target"))
     spread = frames.interval(low, high)
     value = "no ratio" if ratio is None else frames.figure(ratio) + (f" ({spread})" if spread else " (point)")
@@ -79,8 +81,12 @@ def _label(row: dict[str, float | str | None]) -> str:
     return value if target is None else f"{value}, target {sign} {target:g}"
 
 
-def _number(value: float | str | None) -> float | None:
+def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+
+
+def _row_axis() -> alt.Axis:
+    return alt.Axis(domain=False, ticks=False, labelPadding=8, labelExpr=TWO_LINES, labelLimit=120, minExtent=76)
 
 
 def _domain(data: pd.DataFrame) -> tuple[float, float]:

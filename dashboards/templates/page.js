@@ -27,7 +27,7 @@
   async function embed(place, source, width) {
     const spec = adapted(source, theme() === "dark", width);
     delete spec.title; // the page's heading says it
-    const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + part.length, 0);
+    const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + part.split("\n").length, 0);
     const options = { actions: false, renderer: rows > 6000 ? "canvas" : "svg", tooltip: { theme: theme() } };
     if (drawn.has(place)) drawn.get(place).finalize();
     const result = await vegaEmbed(place, spec, options);

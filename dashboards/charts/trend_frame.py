@@ -1,0 +1,87 @@
+"""The trend's rows made ready: places on the axis, lines broken at gaps, and the finding in words."""
+
+import itertools
+import math
+
+import pandas as pd
+
+from dashboards import frames
+
+TEXT = ("run_id", "commit", "committed_at", "series", "metric", "verdict", "direction")
+OPTIONAL = ("reason", "href", "placement", "change")
+NUMBERS = ("commit_position", "level", "ratio", "low", "high", "target")
+GAP = 6  # a step this many times the usual one is named as a gap
+
+
+def prepare(frame: pd.DataFrame) -> pd.DataFrame:
+    """The frame of `ratio_trend` with x (place on the axis), placed, latest (of its commit), panel, name, interval, segment.
+
+    A commit without a place stands to the right of all others. Raises FrameError for a missing column.
+    """
+    data = frames.ready(frames.optional(frame, OPTIONAL), "ratio_trend", (*TEXT, *OPTIONAL), NUMBERS)
+    data["verdict"] = frames.verdict_names(data["verdict"])
+    for name, default in (("series", "unknown"), ("commit", "unknown"), ("placement", "no place in the history")):
+        data[name] = data[name].fillna(default)
+    data["committed_at"] = data["committed_at"].str.slice(0, 16)
+    data["placed"] = data["commit_position"].notna()
+    data["x"] = data["commit_position"].fillna(_right_of_all(data))
+    data["panel"] = frames.ratio_names(data)
+    data = data.sort_values(["level", "metric", "series", "x", "run_id"], kind="stable").reset_index(drop=True)
+    data["latest"] = ~data.duplicated(["panel", "series", "x"], keep="last")
+    data["name"] = data["commit"].map(frames.short_commit) + data["placed"].map({True: "", False: "*"})
+    ends = zip(data["low"], data["high"], strict=True)
+    data["interval"] = [frames.interval(low, high) or "a point, no interval" for low, high in ends]
+    broken = data["ratio"].isna() | (data["x"].isin(gaps(data)["end"]) & data["latest"])
+    data["segment"] = broken.groupby([data["panel"], data["series"]]).cumsum().astype(int)
+    return data
+
+
+def gaps(data: pd.DataFrame) -> pd.DataFrame:
+    """Stretches far longer than the usual step, in which nothing was measured: start, end, missing (commits), text."""
+    places = sorted(data.loc[data["placed"], "x"].unique())
+    steps = sorted(right - left for left, right in itertools.pairwise(places))
+    usual = steps[len(steps) // 2] if len(steps) >= 3 else math.inf
+    wide = [(left, right) for left, right in itertools.pairwise(places) if right - left > max(GAP * usual, 2)]
+    rows = [(left, right, right - left - 1, f"{int(right - left - 1)} not measured") for left, right in wide]
+    return pd.DataFrame(rows, columns=["start", "end", "missing", "text"])
+
+
+def finding(frame: pd.DataFrame) -> str:
+    """The trend in words: extent, latest verdicts, changes, what could not be placed or drawn."""
+    data = prepare(frame)
+    if data.empty:
+        return "No run is in the store yet."
+    commits = data["commit"].nunique()
+    parts = [
+        f"{frames.count(commits, 'commit')}, {data['series'].nunique()} series, {frames.count(data['run_id'].nunique(), 'run')}.",
+    ]
+    if commits == 1:
+        parts.append("One point so far: a trend begins with the second commit.")
+    newest = data.sort_values(["x", "run_id"], kind="stable").groupby("panel", sort=False).tail(1)
+    newest = newest.sort_values("level", kind="stable")
+    parts += [f"Latest {row['panel']}: {frames.figure(row['ratio'])}, {row['verdict']}." for row in frames.rows(newest)]
+    return " ".join(parts + _remarks(data))
+
+
+def _remarks(data: pd.DataFrame) -> list[str]:
+    parts = []
+    lost = int(data["ratio"].isna().sum())
+    if lost:
+        parts.append(f"{frames.count(lost, 'point')} without a ratio, marked at the foot.")
+    strays = data[~data["placed"]]
+    if len(strays):
+        why = frames.listing(sorted(strays["placement"].unique()))
+        parts.append(f"{frames.count(strays['commit'].nunique(), 'commit')} drawn at the right and marked *: {why}.")
+    changes = data[data["change"].notna()].sort_values("x").tail(3)
+    parts += [f"Change of {row['panel']} at {row['name']}: {row['change']}." for row in frames.rows(changes)]
+    for row in frames.rows(gaps(data).tail(3)):
+        parts.append(f"Gap of {int(row['missing'])} commits after position {int(row['start'])}.")
+    return parts
+
+
+def _right_of_all(data: pd.DataFrame) -> pd.Series:
+    """A place of its own for each run without one, after the last that has one."""
+    last = data["commit_position"].max()
+    runs = sorted(data.loc[~data["placed"], "run_id"].dropna().unique())
+    places = {run: (0.0 if math.isnan(last) else last) + 1 + i for i, run in enumerate(runs)}
+    return data["run_id"].map(places).astype(float)
