@@ -1,7 +1,5 @@
 """Single operations of the native CPU backend, one instruction set after the other, and arrays with guarded borders."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +12,9 @@ import pytest
 ISA_NAMES = ("amx", "avx512_bf16", "avx512", "avx2", "portable")
 GUARD = 256  # bytes on each side
 
+Floats = npt.NDArray[np.float32]
+Bits = npt.NDArray[np.uint16]
+
 
 @dataclass(frozen=True)
 class Guarded:
@@ -23,15 +24,52 @@ class Guarded:
     memory: npt.NDArray[np.uint8]
 
     def assert_intact(self) -> None:
+        """Raises AssertionError where a byte around the array has changed."""
         assert (self.memory[:GUARD] == 0xA5).all(), "bytes in front of the array were written"
         assert (self.memory[-GUARD:] == 0xA5).all(), "bytes behind the array were written"
 
 
-def guarded(shape: tuple[int, ...], dtype: Any) -> Guarded:
-    """An array filled with 0xA5 bytes (no value an operation would leave by chance), `GUARD` bytes of the same around it."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
-    memory = np.full(size + 2 * GUARD, 0xA5, dtype=np.uint8)
-    return Guarded(memory[GUARD : GUARD + size].view(dtype).reshape(shape), memory)
+class Kit:
+    """What every kernel test needs: random inputs, bfloat16, guarded outputs, errors."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+
+    def normal(self, *shape: int, scale: float = 1.0) -> Floats:
+        """Normally distributed float32."""
+        return (self.rng.standard_normal(shape) * scale).astype(np.float32)
+
+    @staticmethod
+    def to_bf16(values: Floats) -> Bits:
+        """Round to nearest even, as bits."""
+        bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+        return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+    @staticmethod
+    def from_bf16(bits: Bits) -> Floats:
+        """Exactly."""
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+
+    @staticmethod
+    def error(found: npt.ArrayLike, expected: npt.ArrayLike) -> float:
+        """||found - expected|| / ||expected||; infinite where something is not a number."""
+        wanted = np.asarray(expected, dtype=np.float64)
+        difference = np.asarray(found, dtype=np.float64) - wanted
+        ratio = float(np.linalg.norm(difference) / max(float(np.linalg.norm(wanted)), 1e-30))
+        return ratio if np.isfinite(ratio) else float("inf")
+
+    @staticmethod
+    def guarded(shape: tuple[int, ...], dtype: Any) -> Guarded:
+        """An array filled with 0xA5 bytes (no value an operation would leave by chance), `GUARD` bytes of the same around it."""
+        size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+        memory = np.full(size + 2 * GUARD, 0xA5, dtype=np.uint8)
+        return Guarded(memory[GUARD : GUARD + size].view(dtype).reshape(shape), memory)
+
+
+@pytest.fixture
+def kit() -> Kit:
+    """Helpers with a fresh, fixed seed."""
+    return Kit()
 
 
 @pytest.fixture(scope="session")
@@ -74,21 +112,3 @@ def isa(request: pytest.FixtureRequest) -> str:
 def vector_isa(request: pytest.FixtureRequest) -> str:
     """One path for each set of vector kernels: amx, avx512_bf16 and avx512 share theirs."""
     return str(request.param)
-
-
-def to_bf16(values: npt.NDArray[np.float32]) -> npt.NDArray[np.uint16]:
-    """Round to nearest even, as bits."""
-    bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
-    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
-
-
-def from_bf16(bits: npt.NDArray[np.uint16]) -> npt.NDArray[np.float32]:
-    """Exactly."""
-    return (bits.astype(np.uint32) << 16).view(np.float32)
-
-
-def relative_error(found: npt.NDArray[np.float32], expected: npt.NDArray[np.float32]) -> float:
-    """||found - expected|| / ||expected||; infinite where something is not a number."""
-    difference = np.asarray(found, dtype=np.float64) - np.asarray(expected, dtype=np.float64)
-    error = float(np.linalg.norm(difference) / max(float(np.linalg.norm(np.asarray(expected, dtype=np.float64))), 1e-30))
-    return error if np.isfinite(error) else float("inf")
