@@ -103,21 +103,24 @@ def flag_legs(verdict: Verdict, split: LegSplit | None, accepted: LegState | Non
         return verdict.with_flag(f"the batch leg is slower than in the accepted state: {split.batch.describe()}.")
     if verdict.status != "PASS":
         return verdict.with_flag(f"the serial leg is slower, which flatters the ratio: {split.serial.describe()}.")
-    return verdict.with_flag(
-        f"it passes on a slower serial leg, not a faster batch: {split.serial.describe()}; {_counterfactual(verdict, split)}."
-        if split.batch.movement == "unmoved"
-        else f"a slower serial leg is part of this PASS: {split.serial.describe()}; {_counterfactual(verdict, split)}."
-    )
+    kept, text = _had_serial_stayed(verdict, split)
+    how = "the serial leg is slower, which flatters this PASS" if kept else "it passes on a slower serial leg, not a faster batch"
+    if split.batch.movement == "faster":
+        how = "a slower serial leg is part of this PASS"
+    return verdict.with_flag(f"{how}: {split.serial.describe()}; {text}.")
 
 
-def _counterfactual(verdict: Verdict, split: LegSplit) -> str:
-    """What the ratio would be had the serial leg stayed. verdict.ratio holds batch / serial, so serial's factor goes back in."""
+def _had_serial_stayed(verdict: Verdict, split: LegSplit) -> tuple[bool, str]:
+    """Whether the ratio would pass against the accepted serial leg, and what it would be.
+
+    verdict.ratio is batch / serial, so multiplying by the serial leg's own change puts the accepted leg back in.
+    """
     ratio = (verdict.ratio or 0.0) * split.serial.factor.value
     unit = verdict.target.unit
     text = f"against the accepted serial leg the ratio would be {quantity(ratio, unit)}"
-    if verdict.bound is None:
-        return text
-    return text + ("" if verdict.target.meets(ratio, verdict.bound) else f", short of {quantity(verdict.bound, unit)}")
+    if verdict.bound is None or verdict.target.meets(ratio, verdict.bound):
+        return True, text
+    return False, f"{text}, short of {quantity(verdict.bound, unit)}"
 
 
 def _leg(leg: Literal["serial", "batch"], factor: Interval, better: Direction, floor: float) -> LegChange:

@@ -126,3 +126,10 @@ def test_a_canary_without_pairs_has_no_floor_and_withholds_nothing() -> None:
 def test_canaries_move_by_chance_on_few_nights() -> None:
     moved = [read_canary({str(k): night(1.0, 1.0, 10 * seed + k, count=5) for k in range(4)}).moved for seed in range(400)]
     assert sum(moved) / 400 <= 0.06
+
+
+def test_a_slower_serial_leg_that_decides_nothing_is_flagged_all_the_same() -> None:
+    verdict, _ = judged(SPEEDUP, serial=0.97, batch=1.9, accepted=(1.0, 1.9))
+    assert verdict.status == "PASS"
+    assert "the serial leg is slower, which flatters this PASS" in verdict.flags[0]
+    assert "short of" not in verdict.flags[0]
