@@ -7,6 +7,7 @@ from typing import Any
 
 from flows.folders import RunFolder, unfinished_records
 from flows.parameters import ValidationParameters
+from flows.plan import read_plan
 from flows.verdicts.judge import PairSample, Verdict
 from flows.verdicts.looks import LookPlan, judge_night
 from flows.verdicts.targets import Target, load_targets
@@ -26,21 +27,26 @@ def reconcile(folder: RunFolder) -> list[str]:
     return [reason for _, reason in ingest(folder.store, unfinished_records(folder.results)).rejected]
 
 
-def judge_run(folder: RunFolder, parameters: ValidationParameters, targets_file: Path | None) -> list[Verdict]:
-    """Verdicts on every target whose level this run measures. Raises StoreError, TargetError."""
+def judge_run(store: Path, run_id: str, parameters: ValidationParameters, targets_file: Path | None) -> list[Verdict]:
+    """Verdicts on every target whose level this run measures, from a store or its snapshot. Raises StoreError, TargetError."""
+    from storage.queries import target_ratios
+
     targets = [target for target in load_targets(targets_file) if target.level in parameters.measured_levels]
-    samples = {target.name: pair_samples(folder, target) for target in targets}
+    rows = target_ratios(store, run_id).to_dict("records")
+    samples = {target.name: _samples(rows, target) for target in targets}
     stages = parameters.stages
     plan = LookPlan(looks=stages) if len(stages) > 1 else LookPlan.fixed(stages[0])
     return judge_night(targets, samples, plan)
 
 
-def pair_samples(folder: RunFolder, target: Target) -> list[PairSample]:
-    """Each pair's legs in the metric of the target, as the store has them."""
-    from storage.queries import target_ratios
-
-    rows = target_ratios(folder.snapshot, folder.run_id).to_dict("records")
-    return [_sample(row) for row in rows if row["metric"] == target.metric and row["level"] == target.level]
+def judge_again(store: Path, run: Path, run_id: str, targets_file: Path | None) -> list[dict[str, Any]]:
+    """What a rebuild of the store puts down for a run: nothing where its folder has no plan. Raises PlanError, TargetError."""
+    if not (run / "plan.json").exists():
+        return []
+    parameters = read_plan(run / "plan.json").parameters
+    return [
+        verdict.to_dict() | {"workload": parameters.workload} for verdict in judge_run(store, run_id, parameters, targets_file)
+    ]
 
 
 def store_judged(folder: RunFolder, verdicts: Sequence[Verdict], workload: str) -> None:
@@ -53,6 +59,11 @@ def store_judged(folder: RunFolder, verdicts: Sequence[Verdict], workload: str) 
 def undecided_levels(verdicts: Iterable[Verdict]) -> set[int]:
     """Levels that more pairs could still decide."""
     return {verdict.target.level for verdict in verdicts if verdict.status == "INCONCLUSIVE"}
+
+
+def _samples(rows: Iterable[Mapping[Any, Any]], target: Target) -> list[PairSample]:
+    """Each pair's legs in the metric of the target."""
+    return [_sample(row) for row in rows if row["metric"] == target.metric and row["level"] == target.level]
 
 
 def _sample(row: Mapping[Any, Any]) -> PairSample:

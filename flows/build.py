@@ -108,15 +108,12 @@ def _compile(repo: Path, tree: str, work: Path, compiler: Path, host: HostSettin
     _copy_sources(repo, sources)
     if tree_digest(sources) != tree:
         raise BuildError(f"{repo}: engine/ or native/ changed while being read: run again")
-    flags = f"-ffile-prefix-map={sources}=. {host.flags}".strip()  # the binary does not depend on where it was built
-    if " " in str(work):
-        flags = host.flags  # the build system splits flags at spaces
     commands: list[list[str | Path]] = [
         [cmake, "-S", sources / "native", "-B", objects, "-G", "Ninja", f"-DCMAKE_BUILD_TYPE={_BUILD_TYPE}"],
         [cmake, "--build", objects, "-j", str(len(os.sched_getaffinity(0)))],
         [cmake, "--install", objects, "--prefix", out],
     ]
-    commands[0] += [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS={flags}"]
+    commands[0] += [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS={host.flags}"]
     commands[0] += [f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
     for command in commands:
         _run(command, log, 60 * host.build_minutes)

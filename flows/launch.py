@@ -109,7 +109,8 @@ def _logging_to(path: Path) -> Iterator[None]:
     Prefect leaves the root logger alone where it has a handler already.
     """
     handler = logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s"))
+    form = "%(asctime)s %(levelname)-7s %(name)s%(task_run_name)s: %(message)s"
+    handler.setFormatter(logging.Formatter(form, defaults={"task_run_name": ""}))
     root = logging.getLogger()
     root.addHandler(handler)
     logging.getLogger("paceline").setLevel(logging.INFO)

@@ -132,9 +132,11 @@ def describe(record: Record, wall_s: float) -> str:
         mean_s = sum(r.wall_s for r in rounds) / len(rounds)
         note = f" - invalid: {'; '.join(record.invalid_because)}" if record.invalid_because else ""
         return f"{mean_s:.3f} s a round, {wall_s:.1f} s in all{note}"
-    message = record.failure.message.strip().partition("\n")[0] if record.failure else "no reason recorded"
-    log = f" (log: {record.failure.log})" if record.failure and record.failure.log else ""
-    return f"FAILED, {record.status}: {message}{log}"
+    failure = record.failure
+    if failure is None:
+        return f"{record.status.upper()}: no reason recorded"
+    log = f" (log: {failure.log})" if failure.log else ""
+    return f"{record.status.upper()}: {failure.type}: {failure.message.strip().partition(chr(10))[0]}{log}"
 
 
 def duration(seconds: float) -> str:

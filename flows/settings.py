@@ -215,6 +215,11 @@ def harness_environment() -> dict[str, str]:
     return child_environment({"PYTHONPATH": str(Path(__file__).resolve().parent.parent)})
 
 
+def outside_git_hooks() -> dict[str, str]:
+    """Environment for git commands on a repository named by its folder: in a hook, git's own variables would name another."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+
+
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Environment of a process that this one starts."""
     return {**os.environ, **(extra or {})}

@@ -5,6 +5,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+from flows.settings import outside_git_hooks
 from storage.records import Source
 
 UNDER_TEST = ("engine", "native")
@@ -60,7 +61,12 @@ def _git(repo: Path, *arguments: str) -> str | None:
     """Output of a git command; None where git or the repository is missing."""
     try:
         done = subprocess.run(
-            ["git", "-C", str(repo), *arguments], capture_output=True, text=True, timeout=_GIT_TIMEOUT_S, check=True
+            ["git", "-C", str(repo), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=_GIT_TIMEOUT_S,
+            check=True,
+            env=outside_git_hooks(),
         )
     except (OSError, subprocess.SubprocessError):
         return None

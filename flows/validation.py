@@ -19,7 +19,7 @@ from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
-from flows.progress import report
+from flows.progress import logger, report
 from flows.settings import HostSettings, current_host
 from flows.source import describe_source, find_repo
 from flows.stages import measure_stages
@@ -40,7 +40,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     try:
         course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
     finally:
-        course.notes += keep(folder, plan, source, course)  # whatever ended us, what was measured is in the store
+        course.notes += keep(folder, plan, source, course, host)  # whatever ended us, what was measured is in the store
     verdicts = judge(folder, plan, host)
     found = tell(folder, plan, run, verdicts, course)
     return final_state(found)
@@ -81,12 +81,13 @@ def build(host: HostSettings, folder: RunFolder) -> Build:
     return built
 
 
-def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course) -> list[str]:
+def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course, host: HostSettings) -> list[str]:
     """Bring all records and the plan into the store. Returns what was set aside, with reasons."""
     from storage.ingest import store_run
 
     course.finished_at = datetime.now(UTC)
     rejected = aggregate.keep_records(folder)
+    place_commits(folder, host)
     store_run(
         folder.store,
         folder.run_id,
@@ -99,10 +100,21 @@ def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course) 
     return [f"Set aside: {reason}" for reason in rejected]
 
 
+def place_commits(folder: RunFolder, host: HostSettings) -> None:
+    """Tell the store where the measured commits stand in history, where there is a repository to ask."""
+    from storage.commits import fill_commits
+    from storage.errors import StoreError
+
+    try:
+        fill_commits(folder.store, host.repo or Path.cwd())
+    except StoreError as error:  # no repository, no git: the trend says that the commits have no place
+        logger.info("commits are not placed: %s", error)
+
+
 @task(name="verdicts", task_run_name="verdicts", persist_result=False)
 def judge(folder: RunFolder, plan: Plan, host: HostSettings) -> list[Verdict]:
     """Judge every target and keep the verdicts."""
-    verdicts = aggregate.judge_run(folder, plan.parameters, host.targets)
+    verdicts = aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, host.targets)
     aggregate.store_judged(folder, verdicts, plan.parameters.workload)
     return verdicts
 
@@ -154,7 +166,7 @@ def _expectations(plan: Plan, folder: RunFolder) -> Expectations:
 
 
 def _undecided(folder: RunFolder, plan: Plan, host: HostSettings) -> Collection[int]:
-    return aggregate.undecided_levels(aggregate.judge_run(folder, plan.parameters, host.targets))
+    return aggregate.undecided_levels(aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, host.targets))
 
 
 def _refuse_other_plan(earlier: Plan, plan: Plan, folder: RunFolder) -> None:

@@ -27,8 +27,8 @@ def register(app: typer.Typer) -> None:
 def validate(given: dict[str, Any]) -> None:
     """Build the engine, measure serial against batched decode, judge the targets, draw the page.
 
-    Every option can stand in paceline.toml (those from --cache on in its table [host]) or in a PACELINE_* variable too; the command
-    line wins. Exit codes: 0 all targets pass, 1 one fails, 3 none fails and one is undecided, 2 something broke.
+    Every option can stand in paceline.toml (those from --cache on in its table [host]) or in a PACELINE_* variable too; the
+    command line wins. Exit codes: 0 all targets pass, 1 one fails, 3 none fails and one is undecided, 2 something broke.
     """
     from flows.launch import launch, resolve
 
