@@ -8,6 +8,7 @@ snapshot replaced long ago.
 """
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -97,11 +98,11 @@ class Database:
             stale.unlink(missing_ok=True)  # of a publisher that was killed: only the holder of the lock gets here
         temporary = self.path.with_name(f".{SNAPSHOT_NAME}.{os.getpid()}")
         try:
-            connection.execute(f"ATTACH {quoted(temporary)} AS published (STORAGE_VERSION '{STORAGE_VERSION}')")
-            try:
-                connection.execute("COPY FROM DATABASE store TO published")
-            finally:
-                connection.execute("DETACH published")
+            # After a checkpoint the file is whole, and it is in the format that old clients read: a plain copy does, where COPY FROM
+            # DATABASE would write all of history anew. Closing the file that was read gives up this process's POSIX lock on the
+            # store, so this is the connection's last act; paceline's own lock is still held.
+            connection.execute("CHECKPOINT store")
+            shutil.copyfile(self.path, temporary)
             _fsync(temporary)
             temporary.replace(self.snapshot)
             _fsync(self.snapshot.parent)
@@ -112,7 +113,6 @@ class Database:
             ) from error
         finally:
             temporary.unlink(missing_ok=True)
-            Path(f"{temporary}.wal").unlink(missing_ok=True)
 
     def _refuse_unwritable(self) -> None:
         folder = self.path.parent

@@ -10,6 +10,8 @@ from duckdb import DuckDBPyConnection
 
 from storage.sql import quoted
 
+_LINE = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+
 
 def insert_rows(connection: DuckDBPyConnection, table: str, rows: Iterable[Mapping[str, Any]], *, on_conflict: str = "") -> None:
     """Insert rows into a table by column name; columns that a row lacks are NULL.
@@ -28,7 +30,7 @@ def insert_rows(connection: DuckDBPyConnection, table: str, rows: Iterable[Mappi
     with tempfile.TemporaryDirectory(prefix="paceline-ingest-") as folder:
         file = Path(folder) / "rows.jsonl"
         with file.open("w", encoding="utf-8") as lines:
-            lines.writelines(json.dumps(row, allow_nan=False, separators=(",", ":")) + "\n" for row in rows)
+            lines.writelines(_LINE.encode(row) + "\n" for row in rows)
         source = (
             f"read_json({quoted(file)}, format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 268435456)"
         )

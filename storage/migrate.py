@@ -8,6 +8,7 @@ too. Views are made anew whenever their texts change: they hold no data.
 
 import hashlib
 import re
+from functools import lru_cache
 from pathlib import Path
 
 from duckdb import CatalogException, DuckDBPyConnection
@@ -59,9 +60,7 @@ def migrate(connection: DuckDBPyConnection, path: Path, upto: int | None = None)
     for version, file in migration_files()[found:upto]:
         text = file.read_text(encoding="utf-8")
         with transaction(connection):
-            connection.execute(text)
-            for statement in table_comments(text):
-                connection.execute(statement)
+            connection.execute(text + "".join(f"{statement};\n" for statement in table_comments(text)))
             connection.execute(
                 "INSERT INTO schema_migrations (version, name, paceline_version) VALUES (?, ?, ?)",
                 [version, file.stem, paceline_version()],
@@ -86,9 +85,9 @@ def table_comments(text: str) -> list[str]:
     return statements
 
 
-def view_files() -> list[Path]:
+def view_files(folder: Path = VIEWS) -> list[Path]:
     """The view files, each after those it reads from. Raises StoreError for a circle."""
-    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(VIEWS.glob("*.sql"))}
+    texts = {path.stem: path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.sql"))}
     needs = {
         name: {other for other in texts if other != name and re.search(rf"(?i)\b(?:FROM|JOIN)\s+{other}\b", text)}
         for name, text in texts.items()
@@ -97,11 +96,11 @@ def view_files() -> list[Path]:
     while needs:
         ready = sorted(name for name, others in needs.items() if others <= set(ordered))
         if not ready:
-            raise StoreError(f"{VIEWS}: views that read from one another in a circle: {sorted(needs)}")
+            raise StoreError(f"{folder}: views that read from one another in a circle: {sorted(needs)}")
         ordered += ready
         for name in ready:
             del needs[name]
-    return [VIEWS / f"{name}.sql" for name in ordered]
+    return [folder / f"{name}.sql" for name in ordered]
 
 
 def view_comments(text: str) -> tuple[str, dict[str, str]]:
@@ -129,22 +128,25 @@ def paceline_version() -> str:
 
 
 def _renew_views(connection: DuckDBPyConnection) -> None:
-    files = view_files()
-    texts = [file.read_text(encoding="utf-8") for file in files]
-    wanted = hashlib.sha256("\0".join(texts).encode()).hexdigest()
+    wanted, statements = _view_statements(VIEWS)
     row = connection.execute("SELECT sha256 FROM schema_views").fetchone()
     if row and row[0] == wanted:
         return
+    old = connection.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = 'store'").fetchall()
     with transaction(connection):
-        for (name,) in connection.execute(
-            "SELECT view_name FROM duckdb_views() WHERE NOT internal AND database_name = 'store'"
-        ).fetchall():
-            connection.execute(f'DROP VIEW "{name}"')
-        for file, text in zip(files, texts, strict=True):
-            connection.execute(text)
-            question, columns = view_comments(text)
-            connection.execute(f"COMMENT ON VIEW {file.stem} IS {quoted(question)}")
-            for column, comment in columns.items():
-                connection.execute(f'COMMENT ON COLUMN {file.stem}."{column}" IS {quoted(comment)}')
+        connection.execute("".join(f'DROP VIEW "{name}";\n' for (name,) in old) + statements)
         connection.execute("DELETE FROM schema_views")
         connection.execute("INSERT INTO schema_views VALUES (?)", [wanted])
+
+
+@lru_cache(maxsize=4)
+def _view_statements(folder: Path) -> tuple[str, str]:
+    """(digest of the view files, the statements that make and comment the views)."""
+    statements = []
+    for file in view_files(folder):
+        text = file.read_text(encoding="utf-8")
+        question, columns = view_comments(text)
+        statements += [text, f"COMMENT ON VIEW {file.stem} IS {quoted(question)};"]
+        statements += [f'COMMENT ON COLUMN {file.stem}."{column}" IS {quoted(comment)};' for column, comment in columns.items()]
+    whole = "\n".join(statements)
+    return hashlib.sha256(whole.encode()).hexdigest(), whole

@@ -9,6 +9,8 @@ from storage.records import Environment, Record, Spec, digest
 
 Row = dict[str, Any]
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+
 DEFAULT_SLOTS = 8  # the rule is max(this, level)
 RATIO_KINDS = ("latency", "throughput")  # the kinds whose pairs make the targets' ratios
 
@@ -160,7 +162,7 @@ def timestamp(instant: datetime | str | None) -> str | None:
 
 def canonical(value: Any) -> str:
     """One text for equal values; strict JSON. Raises ValueError for NaN and infinity."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def short_digest(value: Any) -> str:

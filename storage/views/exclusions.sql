@@ -13,7 +13,10 @@ SELECT records.run_id, measurement, records.attempt, records.record_id,
     END AS reason
 FROM (SELECT *, kind IN ('latency', 'throughput') AS kind_pairs FROM records) AS records
 LEFT JOIN legs ON legs.record_id = records.record_id
-LEFT JOIN pairs ON records.record_id IN (pairs.serial_record_id, pairs.batch_record_id)
+LEFT JOIN (
+    SELECT serial_record_id AS record_id, valid, reason FROM pairs
+    UNION ALL SELECT batch_record_id, valid, reason FROM pairs
+) AS pairs ON pairs.record_id = records.record_id
 WHERE legs.record_id IS NULL OR NOT pairs.valid
 UNION ALL
 SELECT planned.run_id, planned.measurement, NULL, NULL, 'planned, never measured'
