@@ -46,6 +46,7 @@ def machine_facts(build: Mapping[str, Any], gpus: Mapping[str, Any] | None = Non
 def fingerprint(facts: Mapping[str, Any]) -> str:
     """16 hex digits that differ between two series: CPU or GPU model and count, driver, memory, compiler, flags."""
     chosen = {name: facts.get(name) for name in _SERIES}
+    chosen["flags"] = [flag for flag in str(facts.get("flags") or "").split() if "-prefix-map=" not in flag]  # names a folder
     return hashlib.sha256(json.dumps(chosen, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 

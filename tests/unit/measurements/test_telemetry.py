@@ -77,8 +77,14 @@ def test_a_change_of_machine_compiler_or_driver_is_another_series(change: dict[s
     assert telemetry.fingerprint(facts(**change)) != telemetry.fingerprint(facts())
 
 
-def test_a_new_kernel_or_a_few_bytes_of_memory_are_not() -> None:
-    same = facts(kernel="9.9", memory_bytes=1, governor="powersave", huge_pages="never")
+def test_a_new_kernel_a_few_bytes_of_memory_or_a_builds_folder_are_not() -> None:
+    same = facts(
+        flags="-ffile-prefix-map=/cache/builds/.1234/sources=. -O3",
+        kernel="9.9",
+        memory_bytes=1,
+        governor="powersave",
+        huge_pages="never",
+    )
     assert telemetry.fingerprint(same) == telemetry.fingerprint(facts())
 
 
