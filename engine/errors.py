@@ -17,17 +17,17 @@ class ConfigError(EngineError):
     """A model or an option that the engine cannot serve. Names the field, its value and what is allowed."""
 
 
-class RequestRefused(EngineError):  # noqa: N818 - the public API's name
+class RequestRefused(EngineError):
     """A request that can never run, or a full queue. Refused at submission, with the numbers; other requests are untouched."""
 
 
-class RequestFailed(EngineError):  # noqa: N818 - the public API's name
+class RequestFailed(EngineError):
     """A request that was accepted and then broke: a native fault, or an `on_token` callback that raised (see `__cause__`)."""
 
 
-class EngineClosed(EngineError):  # noqa: N818 - the public API's name
+class EngineClosed(EngineError):
     """The session was closed."""
 
 
-class OutOfMemory(EngineError):  # noqa: N818 - the public API's name
+class OutOfMemory(EngineError):
     """The engine does not fit: how much was needed, for what, and which option lowers it."""

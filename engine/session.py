@@ -48,10 +48,14 @@ class Stats:
     waiting: int  # gauge
     peak_running: int  # *
     peak_waiting: int  # *
-    admitted: int
-    finished: int
-    cancelled: int
+    submitted: int  # refused ones included
     refused: int
+    dropped: int  # ended while they waited
+    admitted: int
+    finished: int  # at their length or a stop id
+    cancelled: int
+    closed: int  # cut short by close
+    failed: int
     steps: int
     decode_steps: int
     prefill_steps: int
@@ -75,7 +79,7 @@ class Session:
 
     @classmethod
     def open(cls, checkpoint: str | Path, options: SessionOptions, *, cache: Path | None = None) -> "Session":
-        """Load a Hugging Face folder, or `synthetic:<shape>[@seed]` (kept under `cache`, see synthetic.resolve), start the scheduler.
+        """Load a Hugging Face folder, or `synthetic:<shape>[@seed]` (kept under `cache`, see synthetic.resolve).
 
         Raises CheckpointError, ConfigError, OutOfMemory, or BindingError when the compiled module does not fit.
         """
@@ -115,15 +119,9 @@ class Session:
         `on_token` is called with each token from a thread of the request's own. Raises RequestRefused (with the numbers) for
         what can never fit or a full queue, EngineClosed after close.
         """
-        ids = _token_ids("prompt", prompt_ids, self.facts.vocab_size)
-        stops = _token_ids("stop_ids", stop_ids, self.facts.vocab_size) if len(stop_ids) else ()
-        if not len(ids):
-            raise RequestRefused("prompt: found 0 token ids, expected at least 1")
-        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
-            raise RequestRefused(f"max_new_tokens: found {max_new_tokens!r}, expected a whole number from 1")
+        ids = self._prompt(prompt_ids, max_new_tokens)
+        stops = _token_ids("stop_ids", stop_ids, self.facts.vocab_size)
         chosen = sampling or Sampling(temperature=0.0)
-        if self._closed:
-            raise EngineClosed("the session is closed; open a new one")
         with binding.translated():
             request = self._engine.submit(
                 ids,
@@ -142,10 +140,11 @@ class Session:
 
         Raises what `submit` raises, RequestFailed when a request did not run to its end; the others are then cancelled.
         """
-        handles: list[Handle] = []
+        ids = [self._prompt(prompt, max_new_tokens) for prompt in prompts]
+        with binding.translated():
+            requests = self._engine.submit_all(ids, max_new_tokens, keep_logits=keep_logits)
+        handles = [Handle(request, keep_logits, None) for request in requests]
         try:
-            for prompt in prompts:
-                handles.append(self.submit(prompt, max_new_tokens, keep_logits=keep_logits))  # noqa: PERF401 - kept for cancelling
             results = [handle.result() for handle in handles]
             for handle, result in zip(handles, results, strict=True):
                 if result.finish_reason not in ("length", "stop"):
@@ -157,6 +156,17 @@ class Session:
                 handle.cancel()
             raise
         return results
+
+    def _prompt(self, prompt_ids: Prompt, max_new_tokens: int) -> npt.NDArray[np.int32]:
+        """The prompt as the native module takes it, once it is known to make sense."""
+        if self._closed:
+            raise EngineClosed("the session is closed; open a new one")
+        ids = _token_ids("prompt", prompt_ids, self.facts.vocab_size)
+        if not len(ids):
+            raise RequestRefused("prompt: found 0 token ids, expected at least 1")
+        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or not 1 <= max_new_tokens < 1 << 31:
+            raise RequestRefused(f"max_new_tokens: found {max_new_tokens!r}, expected a whole number from 1")
+        return ids
 
     def stats(self) -> Stats:
         """The scheduler's counters, consistent with one another."""
@@ -223,7 +233,7 @@ def _native_options(options: SessionOptions) -> Any:
 
 
 def _facts(engine: Any, source: Source, options: SessionOptions, seconds: float) -> SessionFacts:
-    raw = engine.stats()
+    raw = engine.facts()
     return SessionFacts(
         model=source.config.name,
         family=source.config.family,

@@ -52,9 +52,8 @@ def e4m3_from_float(values: Float32) -> npt.NDArray[np.uint8]:
 
 def ue8m0_to_float(codes: npt.NDArray[np.uint8]) -> Float32:
     """Block scales that are powers of two: code b is 2^(b - 127), code 255 is NaN."""
-    scales = np.ldexp(np.float32(1.0), codes.astype(np.int32) - 127).astype(np.float32)
-    scales[codes == 255] = np.nan
-    return scales
+    finite = np.ldexp(np.float32(1.0), np.minimum(codes, 254).astype(np.int32) - 127)
+    return np.where(codes == 255, np.float32(np.nan), finite).astype(np.float32)
 
 
 def to_float(array: npt.NDArray[np.generic], dtype: str) -> Float32:

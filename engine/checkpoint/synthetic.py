@@ -42,7 +42,8 @@ def parse_spec(spec: str) -> tuple[Shape, int]:
 def resolve(spec: str | Path, cache: Path | None = None) -> Path:
     """The folder of a checkpoint spec: a path as it stands, or the folder of a synthetic one, made at the first call.
 
-    Synthetic ones are kept under `cache`/checkpoints; None: ~/.cache/paceline (the caller knows of $XDG_CACHE_HOME). Raises ConfigError for an unknown shape, CheckpointError when the disk has no room.
+    Synthetic ones are kept under `cache`/checkpoints; None: ~/.cache/paceline (the caller knows of $XDG_CACHE_HOME).
+    Raises ConfigError for an unknown shape, CheckpointError when the disk has no room.
     """
     if isinstance(spec, Path) or not spec.startswith(SCHEME):
         return Path(spec).expanduser()
@@ -56,7 +57,7 @@ def resolve(spec: str | Path, cache: Path | None = None) -> Path:
     return folder
 
 
-def save(shape: Shape | str, seed: int, folder: Path, shards: int = 1) -> None:
+def save(shape: Shape | str, seed: int, folder: str | Path, shards: int = 1) -> None:
     """Write the checkpoint into a new `folder`, whole or not at all, over `shards` safetensors files.
 
     Raises ConfigError for an unknown shape, CheckpointError when the folder exists or the disk has no room for it.
@@ -67,7 +68,7 @@ def save(shape: Shape | str, seed: int, folder: Path, shards: int = 1) -> None:
     if size > _LARGE:
         _log.warning("%s: making a synthetic checkpoint of %.1f GB; this takes minutes", folder, size / 1e9)
     metadata = {"format": "pt", "paceline": f"synthetic {shape.name} seed {seed} format {FORMAT}"}
-    write_folder(folder, shape.config_json(), split(groups, shards), metadata)
+    write_folder(Path(folder), shape.config_json(), split(groups, shards), metadata)
 
 
 def size_of(shape: Shape | str) -> int:
