@@ -12,7 +12,7 @@ import pandas as pd
 
 from dashboards import frames
 from dashboards.pages import Cell, Grid
-from storage import queries, run_details
+from storage import queries
 
 SEVERITY = ("ERROR", "FAIL", "INCONCLUSIVE", "PASS")  # the worst one names the run
 TARGET_COLUMNS = ["name", "leg", "unit", "metric", "level", "direction", "target", "ratio", "low", "high", "verdict"]
@@ -68,13 +68,15 @@ class UnknownRunError(LookupError):
 
 def read_run(snapshot: Path, run_id: str) -> RunView:
     """Read one run and the history it stands in. Raises UnknownRunError, and StoreError where the store cannot be read."""
-    records = run_details.records(snapshot, run_id)
+    records = queries.records(snapshot, run_id)
     history = queries.ratio_history(snapshot)
     if records.empty:
         known = frames.listing(sorted(set(history["run_id"]))[-5:]) or "none"
         raise UnknownRunError(f"{snapshot}: no record of run {run_id!r}; the latest runs there: {known}")
+    looks = records.dropna(subset=["environment_id"]).drop_duplicates("environment_id")["record_id"]
+    machines = [queries.record(snapshot, record_id)["environment"] for record_id in looks]
     targets = _targets(queries.verdicts(snapshot, run_id), history[history["run_id"] == run_id])
-    return RunView(run_id, targets, queries.level_table(snapshot, run_id), records, history, _facts(records))
+    return RunView(run_id, targets, queries.level_table(snapshot, run_id), records, history, _facts(records, machines))
 
 
 def target_grid(view: RunView) -> Grid:
@@ -130,7 +132,7 @@ def record_grid(view: RunView) -> Grid:
             str(int(row["pair"])),
             str(int(row["attempt"])),
             str(row["status"]),
-            str(row["trouble"] or ""),
+            trouble(row),
         ]
         for row in frames.rows(view.records)
     ]
@@ -156,6 +158,12 @@ def history_grid(history: pd.DataFrame, last: int = 40) -> Grid:
     columns = ["commit", "ratio of", "ratio", "interval", "verdict", "run"]
     caption = f"The newest {len(rows)} of {len(history)} points"
     return Grid("history", caption, columns, rows, frozenset({2, 3}), "No run is in the store yet.")
+
+
+def trouble(row: Mapping[str, Any]) -> str:
+    """Why a record failed or is invalid, empty where it is good."""
+    failure = [row["failure_type"], row["failure_message"]]
+    return ": ".join(str(part) for part in (*failure, *row["invalid_because"]) if not frames.absent(part))
 
 
 def _record_link(run_id: str, name: str, source_file: str) -> Cell:
@@ -185,15 +193,16 @@ def _targets(verdicts: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=TARGET_COLUMNS).sort_values(["level", "metric"], kind="stable").reset_index(drop=True)
 
 
-def _facts(records: pd.DataFrame) -> list[tuple[str, str]]:
+def _facts(records: pd.DataFrame, environments: list[dict[str, Any]]) -> list[tuple[str, str]]:
     """Commit, machine, checkpoint and parameters, each value once; values that differ within the run are all named."""
-    specs, machines = [_object(text) for text in records["spec"]], [_object(text) for text in records["machine"]]
+    specs = [json_object(text) for text in records["spec"]]
+    machines = [json_object(environment["machine"]) for environment in environments]
     state = "with uncommitted changes" if records["dirty"].any() else "clean"
     facts = [
         ("Commit", f"{_each(records['commit'])} ({state})"),
         ("Started", f"{records['started_at'].min():%Y-%m-%d %H:%M:%S} UTC"),
         ("Took", f"{(records['finished_at'].max() - records['started_at'].min()).total_seconds():.0f} s"),
-        ("Host", _each(records["hostname"])),
+        ("Host", _each([environment["hostname"] for environment in environments])),
         ("Machine", _each([_machine(machine) for machine in machines])),
         ("Kernel path", _each(records["isa"])),
         ("Compiler", _each([machine.get("compiler") for machine in machines])),
@@ -218,7 +227,8 @@ def _each(values: Any) -> str:
     return ", ".join(seen)
 
 
-def _object(text: Any) -> dict[str, Any]:
+def json_object(text: Any) -> dict[str, Any]:
+    """A JSON column's object, empty for anything else."""
     value = json.loads(text) if isinstance(text, str) else text
     return value if isinstance(value, dict) else {}
 

@@ -12,7 +12,7 @@ import altair as alt
 import pandas as pd
 
 from dashboards import frames, theme
-from dashboards.charts import trend_frame
+from dashboards.charts import commit_axis, trend_frame
 
 TITLE = "Trend of the ratios across commits"
 PANEL, LOW_PANEL, STRIP = 150, 90, 36  # px; the low one where there is a single place on the axis
@@ -38,8 +38,7 @@ def ratio_trend(frame: pd.DataFrame) -> theme.Drawn:
     if look.zoom is not None:
         panels.append(_strip(look))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="shared", fill="shared", shape="shared")
-    words = {str(int(x)): name for x, name in zip(data["x"], data["name"], strict=True)}
-    return theme.dress(chart.add_params(alt.param(name="commits", value=words)), TITLE, trend_frame.finding(frame))
+    return theme.dress(chart.add_params(commit_axis.names(data)), TITLE, trend_frame.finding(frame))
 
 
 @dataclass(frozen=True)
@@ -62,13 +61,7 @@ class _Look:
         return alt.Chart(self.rows)
 
     def x(self, title: str | None, field: str = "x:Q", whole: bool = False) -> alt.X:
-        low, high = float(self.data["x"].min()), float(self.data["x"].max())
-        room = max((high - low) * 0.02, 0.5)
-        scale = alt.Scale(domain=[low - room, high + room], nice=False, zero=False)
-        if self.zoom is not None and not whole:
-            scale = alt.Scale(domain=self.zoom, nice=False, zero=False, padding=14)
-        label = "commits[datum.value] || ''"
-        return alt.X(field, scale=scale, axis=alt.Axis(labelExpr=label, tickMinStep=1, tickCount=6, grid=False, title=title))
+        return commit_axis.encode(self.data, title, field, None if whole else self.zoom)
 
     def colour(self) -> alt.Color:
         names = sorted(self.data["series"].unique())

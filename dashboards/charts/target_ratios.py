@@ -45,7 +45,7 @@ def target_ratios(frame: pd.DataFrame) -> theme.Drawn:
             x=alt.X("at:Q", scale=scale, axis=x_axis),
             fill=theme.verdict_fill(data["verdict"]),
             shape=theme.verdict_shape(data["verdict"]),
-            tooltip=[alt.Tooltip(f"{name}:N") for name in ("row", "label", "verdict", "reason")],
+            tooltip=[alt.Tooltip(f"{name}:N") for name in ("row", "words", "verdict", "reason")],
         ),
         label,
     )
@@ -59,7 +59,7 @@ def finding(frame: pd.DataFrame) -> str:
         return "No level was measured in this run."
     counts = data["verdict"].value_counts()
     head = frames.listing([f"{counts[name]} {name}" for name in theme.present(data["verdict"])])
-    return f"{head}. " + " ".join(f"{row['row']}: {row['label']}, {row['verdict']}." for row in frames.rows(data))
+    return f"{head}. " + " ".join(f"{row['row']}: {row['words']}, {row['verdict']}." for row in frames.rows(data))
 
 
 def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
@@ -69,16 +69,19 @@ def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
     data["verdict"] = frames.verdict_names(data["verdict"])
     data.loc[data["ratio"] <= 0, "ratio"] = math.nan  # a log axis has no place for it; the verdict is ERROR anyway
     data["row"] = frames.ratio_names(data)
-    data["label"] = [_label(row) for row in frames.rows(data)]
+    data["label"] = [_label(row, long=False) for row in frames.rows(data)]
+    data["words"] = [_label(row, long=True) for row in frames.rows(data)]
     return data
 
 
-def _label(row: dict[str, Any]) -> str:
+def _label(row: dict[str, Any], long: bool) -> str:
+    """'0.997 (0.982–1.012) ≤ 1.05' above a row, where a phone has little room; in sentences with words."""
     ratio, low, high, target = (_number(row[name]) for name in ("ratio", "low", "high", "target"))
     spread = frames.interval(low, high)
-    value = "no ratio" if ratio is None else frames.figure(ratio) + (f" ({spread})" if spread else " (point)")
+    value = "no ratio" if ratio is None else f"{frames.figure(ratio)} ({spread or 'point'})"
     sign = {">=": "≥", "<=": "≤"}.get(str(row["direction"]), "")
-    return value if target is None else f"{value}, target {sign} {target:g}"
+    text = value if target is None else f"{value}, target {sign} {target:g}"
+    return text if long else text.replace(" to ", "–").replace(", target", "")
 
 
 def _number(value: Any) -> float | None:

@@ -6,6 +6,7 @@ import math
 import pandas as pd
 
 from dashboards import frames
+from dashboards.charts import commit_axis
 
 TEXT = ("run_id", "commit", "committed_at", "series", "metric", "verdict", "direction")
 OPTIONAL = ("reason", "href", "placement", "change")
@@ -23,12 +24,10 @@ def prepare(frame: pd.DataFrame) -> pd.DataFrame:
     for name, default in (("series", "unknown"), ("commit", "unknown"), ("placement", "no place in the history")):
         data[name] = data[name].fillna(default)
     data["committed_at"] = data["committed_at"].str.slice(0, 16)
-    data["placed"] = data["commit_position"].notna()
-    data["x"] = data["commit_position"].fillna(_right_of_all(data))
+    data = commit_axis.with_places(data)
     data["panel"] = frames.ratio_names(data)
     data = data.sort_values(["level", "metric", "series", "x", "run_id"], kind="stable").reset_index(drop=True)
     data["latest"] = ~data.duplicated(["panel", "series", "x"], keep="last")
-    data["name"] = data["commit"].map(frames.short_commit) + data["placed"].map({True: "", False: "*"})
     ends = zip(data["low"], data["high"], strict=True)
     data["interval"] = [frames.interval(low, high) or "a point, no interval" for low, high in ends]
     broken = data["ratio"].isna() | (data["x"].isin(gaps(data)["end"]) & data["latest"])
@@ -77,11 +76,3 @@ def _remarks(data: pd.DataFrame) -> list[str]:
     for row in frames.rows(gaps(data).tail(3)):
         parts.append(f"Gap of {int(row['missing'])} commits after position {int(row['start'])}.")
     return parts
-
-
-def _right_of_all(data: pd.DataFrame) -> pd.Series:
-    """A place of its own for each run without one, after the last that has one."""
-    last = data["commit_position"].max()
-    runs = sorted(data.loc[~data["placed"], "run_id"].dropna().unique())
-    places = {run: (0.0 if math.isnan(last) else last) + 1 + i for i, run in enumerate(runs)}
-    return data["run_id"].map(places).astype(float)
