@@ -25,6 +25,7 @@ from storage.records import Source
 
 BUILD_VERSION = 1  # of the folder's layout
 _TAIL_LINES = 20
+_FIRST_ERRORS = 5
 _BUILD_TYPE = "Release"
 _INSTALL_COMPILER = "install a C++20 compiler (Debian, Ubuntu: apt install g++; Fedora: dnf install gcc-c++) or name one in CXX"
 
@@ -130,11 +131,17 @@ def _copy_sources(repo: Path, target: Path) -> None:
 
 
 def _run(command: Sequence[str | Path], log: Path, deadline_s: float) -> None:
-    outcome = run_supervised(command, log, deadline_s, env=child_environment({"NINJA_STATUS": "[%f/%t] "}))
+    outcome = run_supervised(command, log, deadline_s, env=child_environment({"NINJA_STATUS": "[%f/%t] ", "LC_ALL": "C"}))
     if not outcome.ok:
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()[-_TAIL_LINES:]
         step = " ".join(str(part) for part in command[:2])
-        raise BuildError("\n".join([f"building the engine: {step}: {outcome.describe()}", *lines, f"log: {log}"]))
+        raise BuildError("\n".join([f"building the engine: {step}: {outcome.describe()}", *_worth_showing(log), f"log: {log}"]))
+
+
+def _worth_showing(log: Path) -> list[str]:
+    """The first errors, which cause the rest, and the end of the log."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    first = [line for line in lines[:-_TAIL_LINES] if "error" in line.lower()][:_FIRST_ERRORS]
+    return [*first, *lines[-_TAIL_LINES:]]
 
 
 def _describe(made: Path, source: Source) -> None:

@@ -36,32 +36,47 @@ def generate(
     ] = None,
 ) -> None:
     """Generate greedily from prompts of token ids, so that anyone can hold the engine against another."""
-    arguments = ["--checkpoint", checkpoint, "--prompt-ids", prompt_ids, "--new-tokens", new_tokens, "--tp", tp]
+    arguments = [
+        "--build",
+        _build_folder(given),
+        "--checkpoint",
+        checkpoint,
+        "--prompt-ids",
+        prompt_ids,
+        "--new-tokens",
+        new_tokens,
+        "--tp",
+        tp,
+    ]
     arguments += ["--mode", mode, "--out", out, *(["--logits", logits] if logits else [])]
-    _run("generate", given, list(map(str, arguments)))
+    sys.exit(_program("generate", list(map(str, arguments))))
 
 
-@with_fields(HostSettings, leave_out=_LEFT_OUT)
 def synth(
-    given: dict[str, Any],
     spec: Annotated[str, typer.Argument(help="synthetic:<shape>[@seed], or <shape>[@seed]: tiny, small, qwen3-0.6b.")],
-    out: Annotated[Path, typer.Option("--out", help="Folder to write: config.json and safetensors files, as any checkpoint.")],
+    out: Annotated[Path, typer.Option("--out", help="New folder: config.json and safetensors files, as any checkpoint has.")],
+    shards: Annotated[int, typer.Option("--shards", min=1, help="Files to split the tensors over.")] = 1,
 ) -> None:
     """Save a synthetic checkpoint as a real Hugging Face folder."""
-    _run("synth", given, [spec, "--out", str(out)])
+    sys.exit(_program("synth", [spec, "--out", str(out), "--shards", str(shards)]))
 
 
-def _run(program: Literal["generate", "synth"], given: dict[str, Any], arguments: list[str]) -> None:
-    """Run the program with the engine of the build; its exit code is ours."""
+def _build_folder(given: dict[str, Any]) -> Path:
     from flows.build import build_engine, open_build
-    from flows.settings import harness_environment, load_host
+    from flows.settings import load_host
     from flows.source import find_repo
 
     with told():
         host = load_host(given)
         if host.build:
-            built = open_build(host.build)
-        else:
-            built, _ = build_engine(find_repo(host.repo), host, host.cache / "builds" / "last.log")
-    command = [sys.executable, "-P", "-m", f"flows.measurements.{program}", "--build", str(built.folder), *arguments]
-    sys.exit(subprocess.run(command, env=harness_environment(), check=False).returncode)
+            return open_build(host.build).folder
+        built, _ = build_engine(find_repo(host.repo), host, host.cache / "builds" / "last.log")
+        return built.folder
+
+
+def _program(name: Literal["generate", "synth"], arguments: list[str]) -> int:
+    """Run a measuring program in this terminal; returns its exit code."""
+    from flows.settings import harness_environment
+
+    command = [sys.executable, "-P", "-m", f"flows.measurements.{name}", *arguments]
+    return subprocess.run(command, env=harness_environment(), check=False).returncode

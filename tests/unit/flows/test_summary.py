@@ -1,0 +1,86 @@
+"""The two tables, as text: figures with units, intervals beside ratios, what is absent as a dash."""
+
+from typing import Any
+
+from flows.summary import level_rows, lone_request, markdown, targets_rows
+
+
+def target(level: int, **changes: Any) -> dict[str, Any]:
+    named = {
+        "name": f"{level} concurrent",
+        "metric": "speedup_vs_serial",
+        "level": level,
+        "direction": ">=",
+        "bound": 1.7,
+        "unit": "x",
+    }
+    judged = {
+        "describe": f"speedup_vs_serial@{level} >= 1.7x",
+        "status": "PASS",
+        "ratio": 1.9,
+        "low": 1.85,
+        "high": 1.952,
+        "pairs": 5,
+    }
+    return {**named, **judged, "point": False, "reason": "The whole interval lies above.", "flags": [], "waived": "", **changes}
+
+
+def summary(**changes: Any) -> dict[str, Any]:
+    row = {"level": 1, "mode": "serial", "wall_s": 0.5, "e2el_mean_s": 0.25, "request_throughput": 2.0, "output_throughput": 64.0}
+    return {
+        "headline": "PASS: all",
+        "exit_code": 0,
+        "run_id": "r1",
+        "source": {"commit": "a" * 40, "dirty": True, "tree": "t"},
+        "parameters": {"checkpoint": "synthetic:tiny", "tp": 2, "workload": "report"},
+        "targets": [target(2)],
+        "ratios": [{"metric": "speedup_vs_serial", "level": 2, "ratio": 1.9, "pairs": 5}],
+        "levels": [row, row | {"mode": "batch", "e2el_mean_s": None}],
+        "lone_request_s": {"serial": 0.25, "batch": 0.26},
+        "notes": [],
+        "failures": [],
+        **changes,
+    }
+
+
+def test_a_ratio_stands_with_its_interval() -> None:
+    assert targets_rows(summary()) == [("2 concurrent: speedup_vs_serial@2 >= 1.7x", "1.900x", "1.850x to 1.952x", "5", "PASS")]
+
+
+def test_one_pair_says_that_it_is_a_point() -> None:
+    found = targets_rows(summary(targets=[target(2, low=None, high=None, point=True, status="INCONCLUSIVE", pairs=1)]))
+    assert found[0][2:] == ("point without an interval", "1", "INCONCLUSIVE")
+
+
+def test_an_error_has_dashes_and_no_figure() -> None:
+    found = targets_rows(summary(targets=[target(2, ratio=None, low=None, high=None, status="ERROR", pairs=0)]))
+    assert found[0][1:] == ("-", "-", "0", "ERROR")
+
+
+def test_a_level_without_a_target_is_shown_without_a_verdict() -> None:
+    extra = {"metric": "speedup_vs_serial", "level": 16, "ratio": 9.5, "pairs": 3}
+    rows = targets_rows(summary(ratios=[*summary()["ratios"], extra]))
+    assert rows[1] == ("16 concurrent: speedup_vs_serial@16", "9.500x", "-", "3", "no target")
+
+
+def test_levels_have_units_and_dashes() -> None:
+    assert level_rows(summary()) == [
+        ("1", "serial", "0.500 s", "0.250 s", "2.000 req/s", "64.0 tok/s"),
+        ("1", "batch", "0.500 s", "-", "2.000 req/s", "64.0 tok/s"),
+    ]
+
+
+def test_the_lone_request_stands_beside_the_ratios() -> None:
+    assert lone_request(summary()) == "A lone request takes: serial 0.250 s, batch 0.260 s."
+    assert lone_request(summary(lone_request_s={})) == "No lone request was measured."
+
+
+def test_markdown_holds_both_tables_and_every_note() -> None:
+    failure = {"measurement": "m/pair01", "attempt": 1, "status": "killed", "what": "KILLED: gone"}
+    text = markdown(summary(notes=["Cut by the budget."], failures=[failure]))
+    assert text.startswith("# PASS: all\n")
+    assert f"Commit {'a' * 10} with uncommitted changes" in text
+    assert "| 2 concurrent: speedup_vs_serial@2 >= 1.7x | 1.900x | 1.850x to 1.952x | 5 | PASS |" in text
+    assert "| 1 | serial | 0.500 s | 0.250 s | 2.000 req/s | 64.0 tok/s |" in text
+    assert "- Cut by the budget." in text
+    assert "- m/pair01, attempt 1: KILLED: gone" in text
