@@ -56,6 +56,8 @@ def contents(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, list[str]
     with read(path) as connection:
         names = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' ORDER BY 1").fetchall()
         found = {name: sorted(map(repr, connection.execute(f"SELECT * FROM {name}").fetchall())) for (name,) in names}
-        views = connection.execute("SELECT view_name, comment FROM duckdb_views() WHERE database_name = 'store' AND NOT internal").fetchall()
+        views = connection.execute(
+            "SELECT view_name, comment FROM duckdb_views() WHERE database_name = 'store' AND NOT internal"
+        ).fetchall()
     found["views"] = sorted(map(repr, views))
     return {name: rows for name, rows in found.items() if name not in leave_out}

@@ -19,7 +19,10 @@ def test_rows_say_what_the_record_says(kit: Any, results: Any) -> None:
     assert rounds == sorted(expected)
     stored = results.query("SELECT record_id, round, request, e2el_s, ttft_s, itl_s FROM requests ORDER BY 1, 2, 3")
     requests = [
-        (r.record_id, i.index, q.index, q.e2el_s, q.ttft_s, q.itl_s) for r in (serial, batch) for i in r.rounds for q in i.requests
+        (r.record_id, i.index, q.index, q.e2el_s, q.ttft_s, q.itl_s)
+        for r in (serial, batch)
+        for i in r.rounds
+        for q in i.requests
     ]
     assert stored == sorted(requests)
 
@@ -30,7 +33,9 @@ def test_process_figures_by_hand(kit: Any, results: Any) -> None:
     kept = record.kept_rounds()
     requests = [q for r in kept for q in r.requests]
     wall = sum(r.wall_s for r in kept)
-    row = results.query("SELECT rounds, completed, output_tokens, wall_s, wall_sum_s, request_throughput, output_throughput FROM process_figures")
+    row = results.query(
+        "SELECT rounds, completed, output_tokens, wall_s, wall_sum_s, request_throughput, output_throughput FROM process_figures"
+    )
     assert row[0][:3] == (5, 10, 320)
     assert row[0][3:] == pytest.approx((wall / 5, wall, 10 / wall, 320 / wall))
     mean, ttft, tpot = results.query("SELECT e2el_mean_s, ttft_mean_s, tpot_mean_s FROM process_figures")[0]
@@ -135,9 +140,9 @@ def test_the_store_never_holds_nan(kit: Any, results: Any) -> None:
     """Zero walls divide nothing; a lone round has no spread."""
     records = [
         kit.make.make_record(wall_s=0.04, spec={"runs": 1, "warmup": 0}, measurement="one"),
-        kit.make.make_record(spec={"new_tokens": 1}, measurement="single token"),
+        kit.make.make_record(spec={"new_tokens": 1}, measurement="single token", record_id="5" * 32),
     ]
-    ingest(results.store, results.write(records))
+    assert ingest(results.store, results.write(records)).added == 2
     for table, column in results.query(
         "SELECT table_name, column_name FROM duckdb_columns() WHERE data_type = 'DOUBLE' AND database_name = 'store' AND NOT internal"
     ):

@@ -113,7 +113,8 @@ def test_a_restless_machine_spoils_a_pair_without_breaking_it(kit: Any, results:
 def test_requests_that_did_not_finish_break_the_pair(kit: Any, results: Any, finish: str) -> None:
     serial, batch = kit.make.make_pair(2, 1.8)
     rounds = [
-        r.model_copy(update={"requests": [q.model_copy(update={"finish_reason": finish}) for q in r.requests]}) for r in batch.rounds
+        r.model_copy(update={"requests": [q.model_copy(update={"finish_reason": finish}) for q in r.requests]})
+        for r in batch.rounds
     ]
     ingest(results.store, results.write([serial, batch.model_copy(update={"rounds": rounds})]))
     (row,) = target_ratios(results.root).itertuples()
