@@ -18,11 +18,11 @@ namespace {
 template <typename T>
 using Array = py::array_t<T, 0>;
 
-// The start of an array's data. The last dimension must be dense, and with `rows` the others too.
+// The start of an array's data. It must be dense; without `dense_rows` the rows of a matrix may stand apart.
 template <typename T>
 T* data_of(const Array<T>& array, const char* name, bool dense_rows = true) {
   py::ssize_t expected = sizeof(T);
-  for (py::ssize_t i = array.ndim() - 1; i >= 0; --i) {
+  for (py::ssize_t i = array.ndim() - 1; i >= 0 && array.size() > 0; --i) {
     const bool strided_row = !dense_rows && i == 0 && array.ndim() == 2;
     check<ConfigError>(strided_row || array.shape(i) <= 1 || array.strides(i) == expected, "array \"", name, "\" is not dense");
     expected *= array.shape(i);

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+import torch
 
 ISA_NAMES = ("amx", "avx512_bf16", "avx512", "avx2", "portable")
 GUARD = 256  # bytes on each side
@@ -70,6 +71,12 @@ class Kit:
 def kit() -> Kit:
     """Helpers with a fresh, fixed seed."""
     return Kit()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_torch_thread() -> None:
+    """The references are small; a pool of torch's own would only fight with the teams under test."""
+    torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="session")

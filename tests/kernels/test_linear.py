@@ -86,7 +86,7 @@ def test_other_types_round_to_bfloat16_at_load(make_ops: Any, kit: Any, isa: str
     np.fill_diagonal(x, 1.0)
     y = np.empty((70, 40), dtype=np.float32)
     ops.linear(weight, kit.to_bf16(x), y)
-    assert (y.T == values.to(torch.bfloat16).float().numpy()).all()
+    assert (values.to(torch.bfloat16).float().numpy() == y.T).all()
 
 
 def test_a_slice_of_a_wider_tensor_is_packed_in_place(make_ops: Any, kit: Any, isa: str) -> None:
@@ -119,8 +119,8 @@ def test_what_does_not_fit_is_refused(make_ops: Any, native: Any, kit: Any) -> N
         ops.pack([bf16_part(kit, 8, 32), bf16_part(kit, 8, 16)])
     with pytest.raises(native.WeightError, match="FP8 and has no block scales"):
         ops.pack([{"data": np.zeros((8, 32), dtype=np.uint8), "dtype": "f8_e4m3"}])
+    scale = np.ones((1, 1), dtype=np.float32)
     with pytest.raises(native.WeightError, match="has 1 scales a row, needs 2"):
-        scale = np.ones((1, 1), dtype=np.float32)
         ops.pack([{"data": np.zeros((8, 132), dtype=np.uint8), "dtype": "f8_e4m3", "scale": scale}])
     with pytest.raises(native.ConfigError, match='isa is "sse9"'):
         make_ops("portable").__class__(isa="sse9")
