@@ -108,17 +108,17 @@ def _check_api(build: Path, engine: ModuleType) -> int:
 
 def _check_origins(folder: Path) -> Path:
     """Every module of the engine lies in the build; returns the compiled one."""
-    compiled: list[Path] = []
+    compiled: set[Path] = set()  # a native submodule carries its parent's file
     for name, module in sorted(sys.modules.items()):
         origin = getattr(module, "__file__", None)
-        if name.partition(".")[0] != PACKAGE or origin is None:  # a namespace or a native submodule has no file of its own
+        if name.partition(".")[0] != PACKAGE or origin is None:  # a namespace has no file of its own
             continue
         path = Path(origin).resolve()
         if not path.is_relative_to(folder):
             raise BuildError(f"{name}: imported from {path}, outside the build {folder}")
         if path.suffix == ".so":
-            compiled.append(path)
+            compiled.add(path)
     if len(compiled) != 1:
-        found = ", ".join(map(str, compiled)) or "none"
+        found = ", ".join(map(str, sorted(compiled))) or "none"
         raise BuildError(f"{folder}: compiled modules loaded: {found}; must be exactly one, {PACKAGE}/_native*.so; {REBUILD}")
-    return compiled[0]
+    return compiled.pop()
