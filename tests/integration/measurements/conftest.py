@@ -59,14 +59,16 @@ def measure(built: tuple[Build, Source], tmp_path: Path) -> Callable[..., Measur
     folder = tmp_path / "a run"
     folder.mkdir()
 
-    def run(kind: str, *, build_folder: Path | None = None, extra: dict[str, Any] | None = None, **spec: Any) -> Measured:
+    def run(
+        kind: str, *, asked_for: str = "", build_folder: Path | None = None, extra: dict[str, Any] | None = None, **spec: Any
+    ) -> Measured:
         number = len(list(folder.iterdir()))
         request, result = folder / f"{number}.request.json", folder / f"{number}.json"
         body = {
             "request_version": 1,
             "run_id": "test",
             "measurement": f"test/{kind}/{number}",
-            "spec": SPEC | {"kind": kind, "extra": extra or {}} | spec,
+            "spec": SPEC | {"kind": asked_for or kind, "extra": extra or {}} | spec,
             "build": str(build_folder or build.folder),
             "source": source.model_dump(),
             "log": "logs/test.log",

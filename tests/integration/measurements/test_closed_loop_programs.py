@@ -47,7 +47,8 @@ def test_serial_requests_wait_for_their_turn_and_batched_ones_go_together(measur
         assert admitted == sorted(admitted)
         assert admitted[3] > admitted[0]
         assert sample.requests[-1].e2el_s == pytest.approx(max(q.e2el_s for q in sample.requests))
-    assert (serial.record.occupancy.peak_running, serial.record.occupancy.peak_waiting) == (1, 3)
+    assert serial.record.occupancy.peak_running == 1
+    assert serial.record.occupancy.peak_waiting in {3, 4}, "all four wait where none was admitted before the last was sent"
     assert batch.record.occupancy.peak_running == 4
     assert serial.record.values["slot_fill_fraction"] == pytest.approx(1.0)
     assert batch.record.values["slot_fill_fraction"] > 0.8
@@ -162,7 +163,7 @@ def test_no_record_where_the_request_cannot_be_read(tmp_path: Path) -> None:
 
 
 def test_the_wrong_program_for_a_kind(measure: Measure) -> None:
-    done = measure("throughput", kind="latency")
+    done = measure("throughput", asked_for="latency")
     assert done.returncode == 2
     assert "field spec.kind: found 'latency': this program measures 'throughput'" in done.output
     assert done.record is None
@@ -176,6 +177,8 @@ def test_a_measuring_process_stays_light(measure: Measure, tmp_path: Path) -> No
 import json, sys
 from flows.measurements.latency import KIND
 from flows.measurements.program import main
+
+pytestmark = pytest.mark.timeout(900)  # the first test may have to build the engine
 assert main(KIND, sys.argv[1:]) == 0
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """

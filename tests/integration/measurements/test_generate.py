@@ -14,6 +14,8 @@ from flows.build import Build
 from flows.settings import harness_environment
 from storage.records import Source
 
+pytestmark = pytest.mark.timeout(900)  # the first test may have to build the engine
+
 PROMPTS = [[1, 2, 3], [4], list(range(100, 137)), [511, 0]]
 Generate = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -17,6 +17,8 @@ from flows.settings import harness_environment
 from storage import records
 from storage.records import Record, Source
 
+pytestmark = pytest.mark.timeout(900)  # the first test may have to build the engine
+
 
 @pytest.fixture
 def plan(built: tuple[Build, Source], tmp_path: Path) -> Plan:
@@ -97,7 +99,7 @@ def test_wrong_uses_are_named(built: tuple[Build, Source], plan: Plan, tmp_path:
     write_plan(other, tmp_path / "plan.json")
     wrong_tree = run(built, tmp_path)
     assert wrong_tree.returncode == 2
-    assert "planned for the engine sources ffffffffffff, but the build" in wrong_tree.stderr
+    assert "plan.json: planned for engine sources ffffffffffff, but" in wrong_tree.stderr
     assert not (tmp_path / "the run" / "plan.json").exists()
     (tmp_path / "the run").mkdir(exist_ok=True)
     write_plan(other, tmp_path / "the run" / "plan.json")
