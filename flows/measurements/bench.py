@@ -74,6 +74,9 @@ class Bench(Generic[ExtraT]):
             sample = run_round(session, prompts, self.spec.new_tokens, index=index, warmup=warmup)
         if watch is not None:
             sample = sample.model_copy(update={"energy_j": watch.energy_j, "throttled": watch.throttled})
+            if not warmup:
+                for name, mhz in watch.lowest.items():
+                    self.values[f"{name}_lowest"] = min(mhz, self.values.get(f"{name}_lowest", mhz))
         self.rounds.append(sample)
         flag = f" throttled: {', '.join(sample.throttled)}" if sample.throttled else ""
         say(f"round {index}{' (warm-up)' if warmup else ''}: {len(prompts)} requests in {sample.wall_s:.4f} s{flag}")
