@@ -12,7 +12,7 @@ from typing import Any
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import read_plan
-from flows.progress import on_terminal, report
+from flows.progress import on_terminal
 from flows.server import OwnServer, ensure_api
 from flows.settings import HostSettings, SettingsError, load_host, load_parameters, prepare_prefect, use_host
 
@@ -54,7 +54,8 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
         folder.create()
     except OSError as error:
         raise SettingsError(f"--results {folder.results}: cannot be written: {error.strerror}; name another folder") from error
-    with _logging_to(folder.run_log), _sigterm_raises(), on_terminal(), use_host(host):
+    _log_to(folder.run_log)
+    with _sigterm_raises(), on_terminal(), use_host(host):
         try:
             prepare_prefect(host.cache)
             server = ensure_api(host.cache, folder.logs / "prefect-server.log")
@@ -102,19 +103,13 @@ def _sigterm_raises() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-@contextmanager
-def _logging_to(path: Path) -> Iterator[None]:
-    """Everything that is logged, Prefect's part included, goes to the run's log and not to the terminal.
+def _log_to(path: Path) -> None:
+    """Send everything that is logged to the run's log, until this process ends, and nothing to the terminal.
 
     Prefect leaves the root logger alone where it has a handler already.
     """
     handler = logging.FileHandler(path, encoding="utf-8")
-    form = "%(asctime)s %(levelname)-7s %(name)s%(task_run_name)s: %(message)s"
+    form = "%(asctime)s %(levelname)-7s %(name)s %(task_run_name)s: %(message)s"
     handler.setFormatter(logging.Formatter(form, defaults={"task_run_name": ""}))
-    root = logging.getLogger()
-    root.addHandler(handler)
+    logging.getLogger().addHandler(handler)
     logging.getLogger("paceline").setLevel(logging.INFO)
-    try:
-        yield
-    finally:
-        report().close()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 logger = logging.getLogger("paceline")
+_SHOWN = 160  # characters of a failure's message; the log has it whole
 
 
 class Reporter:
@@ -135,8 +136,10 @@ def describe(record: Record, wall_s: float) -> str:
     failure = record.failure
     if failure is None:
         return f"{record.status.upper()}: no reason recorded"
+    first = failure.message.strip().partition("\n")[0]
+    shown = first if len(first) <= _SHOWN else first[: _SHOWN - 3] + "..."
     log = f" (log: {failure.log})" if failure.log else ""
-    return f"{record.status.upper()}: {failure.type}: {failure.message.strip().partition(chr(10))[0]}{log}"
+    return f"{record.status.upper()}: {failure.type}: {shown}{log}"
 
 
 def duration(seconds: float) -> str:

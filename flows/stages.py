@@ -11,6 +11,7 @@ from flows.measure import measure
 from flows.plan import Block, Pair, Plan, missing
 from flows.progress import duration, report
 from storage.errors import StoreError
+from storage.records import Record
 
 
 @dataclass
@@ -56,16 +57,25 @@ def measure_stages(plan: Plan, run: Run, levels_open: Callable[[], Collection[in
 def measure_pair(pair: Pair, run: Run) -> None:
     """Both legs, one right after the other, with nothing else measured on this host; then into the store.
 
-    A leg that fails is kept as a failed record and stops nothing.
+    A leg that fails is kept as a failed record and stops nothing. A pair with an invalid leg (slots not filled, a throttled clock)
+    is kept too, and measured once more as a pair.
     """
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
-        for measurement in pair.measurements:
-            measure(measurement, run, return_state=True)
+        if not _measure_legs(pair, run):
+            report().note(f"x{pair.level} pair {pair.pair}: set aside as invalid, measured once more")
+            _measure_legs(pair, run)
     try:
         for reason in keep_records(run.folder):
             report().note(f"set aside: {reason}")
     except StoreError as error:  # the records are on disk; the ingest at the end tries again, and fails loudly
         report().note(f"not in the store yet: {error}")
+
+
+def _measure_legs(pair: Pair, run: Run) -> bool:
+    """Whether no leg was invalid."""
+    states = [measure(measurement, run, return_state=True) for measurement in pair.measurements]
+    records = [state.result(raise_on_failure=False) for state in states]
+    return not any(isinstance(record, Record) and record.status == "invalid" for record in records)
 
 
 def _open_pairs(block: Block, levels: Collection[int], done: Collection[str]) -> Sequence[Pair]:

@@ -22,10 +22,10 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     console.print(lone_request(summary), markup=False)
     console.print(_table("Levels", LEVEL_HEADINGS, level_rows(summary)))
     for target in summary["targets"]:
-        if target["status"] != "PASS":
-            console.print(f"{target['name']}: {target['reason']}", markup=False)
+        if target["status"] != "PASS" or target["flags"]:
+            console.print(" ".join([f"{target['name']}: {target['reason']}", *target["flags"]]), markup=False, soft_wrap=True)
     for note in (*summary["notes"], *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"])):
-        console.print(note, markup=False)
+        console.print(note, markup=False, soft_wrap=True)
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.cli.errors import ERROR, fail, told
+from flows.cli.errors import fail, told
 from flows.cli.options import split, with_fields
 from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
@@ -61,7 +61,7 @@ def _say_result(folder: "RunFolder", summary: dict[str, Any]) -> None:
     print_summary(summary)
     for what, path in _files(folder):
         print(f"{what:<9} {_near(path)}")
-    print(summary["headline"])
+    print(str(summary["headline"]).partition(". ")[0].rstrip(".") + ".")  # the reasons stand under the tables
 
 
 def _files(folder: "RunFolder") -> list[tuple[str, Path]]:
@@ -74,6 +74,3 @@ def _near(path: Path) -> str:
     """Relative to the current folder where it lies in it."""
     here = Path.cwd()
     return str(path.relative_to(here)) if path.is_relative_to(here) else str(path)
-
-
-__all__ = ["ERROR", "register", "validate"]
