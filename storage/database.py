@@ -98,9 +98,9 @@ class Database:
             stale.unlink(missing_ok=True)  # of a publisher that was killed: only the holder of the lock gets here
         temporary = self.path.with_name(f".{SNAPSHOT_NAME}.{os.getpid()}")
         try:
-            # After a checkpoint the file is whole, and it is in the format that old clients read: a plain copy does, where COPY FROM
-            # DATABASE would write all of history anew. Closing the file that was read gives up this process's POSIX lock on the
-            # store, so this is the connection's last act; paceline's own lock is still held.
+            # After a checkpoint the file is whole, and it is in the format that old clients read: a plain copy does, where
+            # COPY FROM DATABASE would write all of history anew. Closing the file that was read gives up this process's POSIX
+            # lock on the store, so this is the connection's last act; paceline's own lock is still held.
             connection.execute("CHECKPOINT store")
             shutil.copyfile(self.path, temporary)
             _fsync(temporary)

@@ -60,14 +60,15 @@ def store_run(
 
 def insert_run(connection: DuckDBPyConnection, folder: Path) -> None:
     """The rows of a run from its folder's run.json, plan.json and builds. Raises StoreError for a file that is not JSON."""
-    run: Row = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else {"run_id": folder.name}
+    run = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else None
     plan = _read_json(folder / PLAN_FILE) if (folder / PLAN_FILE).exists() else None
-    names = ("run_id", "commit", "workload", "started_at", "finished_at", "exit_code")
-    row: Row = {name: run.get(name) for name in names}
-    row["plan"] = None if plan is None else canonical(plan)
-    insert_rows(connection, "runs", [row], on_conflict="OR REPLACE")
-    connection.execute("DELETE FROM planned WHERE run_id = ?", [run["run_id"]])
-    insert_rows(connection, "planned", planned_rows(run["run_id"], plan or {}))
+    if run is not None or plan is not None:
+        names = ("commit", "workload", "started_at", "finished_at", "exit_code")
+        row: Row = {"run_id": folder.name, **{name: (run or {}).get(name) for name in names}}
+        row["plan"] = None if plan is None else canonical(plan)
+        insert_rows(connection, "runs", [row], on_conflict="OR REPLACE")
+        connection.execute("DELETE FROM planned WHERE run_id = ?", [folder.name])
+        insert_rows(connection, "planned", planned_rows(folder.name, plan or {}))
     insert_rows(
         connection,
         "builds",

@@ -1,7 +1,8 @@
 """How the results store scales: `python tests/bench/bench_store.py 1000 20000 200000`, by hand, on a quiet machine.
 
-Nights of paired measurements from ten machines are written as raw records, ingested, snapshotted, and every view is read in full. Raw
-files live for one batch only, so 200,000 records need no room for 200,000 files; the store alone grows. Prints a Markdown table.
+Nights of paired measurements from ten machines are written as raw records, ingested, snapshotted, and every view is read in
+full. Raw files live for one batch only, so 200,000 records need no room for 200,000 files; the store alone grows. Prints a
+Markdown table.
 """
 
 import argparse

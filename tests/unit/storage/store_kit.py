@@ -1,4 +1,6 @@
-"""What the store's tests share: a results folder that is filled with records, and the whole content of a store for comparison."""
+"""What the store's tests share: a results folder that is filled with records, and the whole content of a store for
+comparison.
+"""
 
 import importlib.util
 from collections.abc import Iterable

@@ -1,4 +1,6 @@
-"""Commits from real repositories: merges, equal timestamps, cherry-picks, rewritten history, a detached head, a dirty tree (case 32)."""
+"""Commits from real repositories: merges, equal timestamps, cherry-picks, rewritten history, a detached head, a dirty tree
+(case 32).
+"""
 
 import subprocess
 from pathlib import Path

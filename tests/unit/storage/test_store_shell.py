@@ -27,7 +27,8 @@ def said(store: Any, sql: str, form: Any = "table") -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-SQL = "SELECT level, mode, wall_s / 3 AS third, NULL AS gone, [1, 2] AS list FROM level_table ORDER BY level, mode = 'batch' LIMIT 1"
+SQL = """SELECT level, mode, wall_s / 3 AS third, NULL AS gone, [1, 2] AS list
+    FROM level_table ORDER BY level, mode = 'batch' LIMIT 1"""
 
 
 def test_table(store: Any) -> None:
@@ -47,9 +48,8 @@ def test_markdown_and_csv(store: Any) -> None:
 
 
 def test_json_is_strict(store: Any) -> None:
-    code, out, _ = said(
-        store, "SELECT 'nan'::DOUBLE AS a, 'inf'::DOUBLE AS b, 1.5 AS c, TIMESTAMP '2026-01-01' AS d, {'x': 1} AS e", "json"
-    )
+    sql = "SELECT 'nan'::DOUBLE AS a, 'inf'::DOUBLE AS b, 1.5 AS c, TIMESTAMP '2026-01-01' AS d, {'x': 1} AS e"
+    code, out, _ = said(store, sql, "json")
 
     def refuse(name: str) -> None:
         raise AssertionError(name)
