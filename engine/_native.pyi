@@ -22,7 +22,10 @@ class RequestRefused(NativeError): ...  # a request that can never fit, or a ful
 class EngineClosed(NativeError): ...
 
 class ModelConfig:
-    """Dimensions of the whole model (not of a shard). Keyword arguments only, every field required unless a default stands here."""
+    """Dimensions of the whole model (not of a shard). Keyword arguments only, every field required unless a default stands here.
+
+    Raises ConfigError naming the field, its value and what is allowed.
+    """
 
     def __init__(
         self,
@@ -47,18 +50,21 @@ class ModelConfig:
     ) -> None: ...
 
 class EngineOptions:
+    """How an engine runs. Raises ConfigError naming the option, its value and what is allowed."""
+
     def __init__(
         self,
         *,
         mode: str,  # "serial" | "batch"
         tp: int,
-        slots: int,
+        slots: int,  # requests in work at once; serial mode uses one
         context: int,  # positions a slot can hold (prompt + new tokens)
         threads: int = 0,  # 0: min(affinity mask, cgroup quota), split over ranks, at least one a rank
         prefill_rows: int = 256,  # rows of one prefill step
         queue_limit: int = 4096,
         isa: str = "auto",  # a name of isa_paths()
         device: str = "cpu",
+        weight_bytes: int = 0,  # of the checkpoint's matrices, where known: the memory plan then counts them in full
     ) -> None: ...
 
 class MatrixPart:
@@ -74,7 +80,11 @@ class MatrixPart:
     ) -> None: ...
 
 class Engine:
-    """One model on `tp` ranks. Load with set_*, then finish_loading, then submit."""
+    """One model on `tp` ranks. Load with set_*, then finish_loading, then submit. Every method may be called from any thread.
+
+    set_* for different ranks run side by side when called from different threads. After close() all but stats, reset_peaks, facts and
+    close raise EngineClosed. The constructor raises ConfigError, and OutOfMemoryError before it allocates anything.
+    """
 
     def __init__(self, config: ModelConfig, options: EngineOptions) -> None: ...
     # Names: "embed", "head", "norm", "layers.N.{input_norm,post_norm,qkv,q_norm,k_norm,o,gate_up,down}", and for linear layers
@@ -87,28 +97,54 @@ class Engine:
         self,
         prompt_ids: npt.NDArray[np.int32],
         max_new_tokens: int,
-        stop_ids: Sequence[int] = (),
+        stop_ids: Sequence[int] = (),  # the one that is met is the last of the tokens
         keep_logits: bool = False,
         temperature: float = 0.0,
         top_k: int = 0,
         top_p: float = 1.0,
         seed: int = 0,
-    ) -> Request: ...
-    def stats(self) -> dict[str, Any]: ...
+    ) -> Request: ...  # temperature 0: greedy; top_k 0: all
+    def submit_all(
+        self,
+        prompts: Sequence[npt.NDArray[np.int32]],
+        max_new_tokens: int,
+        keep_logits: bool = False,
+    ) -> list[Request]:
+        """Greedy requests that the scheduler sees all at once: what fits starts in one step. All are refused, or none."""
+    def stats(self) -> dict[str, Any]:
+        """Counters, read at one moment. They add up at every moment:
+
+        submitted == refused + waiting + dropped + admitted          (dropped: ended while it waited, without admission)
+        admitted + dropped == running + finished + cancelled + closed + failed
+        steps == prefill_steps + decode_steps
+        sum(rows_per_step.values()) == decode_steps since reset_peaks   (rows of a decode step -> number of such steps)
+
+        Also peak_running and peak_waiting since reset_peaks, prefill_seconds and decode_seconds spent inside steps, prompt_tokens (rows
+        of prefill steps) and generated_tokens (committed).
+        """
+    def reset_peaks(self) -> None: ...  # peaks start from what is now, the histogram from nothing; counters go on
     def memory(self) -> dict[str, int]: ...  # bytes: weights, kv_cache, state, scratch
     def step_bytes(self, rows: int, context: int) -> int: ...  # bytes a decode step must read: weights once, caches per row
-    def close(self) -> None: ...  # ends every request with a definite outcome; idempotent
+    def facts(self) -> dict[str, Any]: ...  # isa (resolved), tp, slots (in use), threads_per_rank, oversubscribed
+    def close(self) -> None: ...  # ends every request with a definite outcome, gives the memory back; idempotent
 
 class Request:
-    """A handle. Every method may be called from any thread; waiting releases the GIL."""
+    """A handle, which outlives its engine. Every method may be called from any thread; waiting releases the GIL and heeds signals."""
 
-    id: int
-    state: str  # "waiting" | "prefill" | "decode" | "done"
-    finish_reason: str | None  # "length" | "stop" | "cancelled" | "closed" | "error"
-    error: str | None
-    submitted_ns: int  # CLOCK_MONOTONIC, as time.monotonic_ns()
-    admitted_ns: int  # 0 while waiting
-    finished_ns: int
+    @property
+    def id(self) -> int: ...
+    @property
+    def state(self) -> str: ...  # "waiting" | "prefill" | "decode" | "done"
+    @property
+    def finish_reason(self) -> str | None: ...  # "length" | "stop" | "cancelled" | "closed" | "error"
+    @property
+    def error(self) -> str | None: ...
+    @property
+    def submitted_ns(self) -> int: ...  # CLOCK_MONOTONIC, as time.monotonic_ns()
+    @property
+    def admitted_ns(self) -> int: ...  # 0 while waiting
+    @property
+    def finished_ns(self) -> int: ...  # 0 until it is done
     def wait(self, timeout_s: float) -> bool: ...  # True when done
     def wait_tokens(self, seen: int, timeout_s: float) -> int: ...  # returns the number of tokens once more than `seen`, or when done
     def tokens(self) -> list[int]: ...

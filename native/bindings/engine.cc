@@ -48,7 +48,8 @@ void set_vector(PyEngine& self, int rank, const std::string& name, const py::arr
 
 void set_embedding(PyEngine& self, const py::array& table, const std::string& dtype) {
   check<WeightError>(table.ndim() == 2, "tensor embed has ", table.ndim(), " dimensions, expected 2");
-  check<WeightError>((table.flags() & py::array::c_style) != 0, "tensor embed: the table must be C-contiguous, it is read in place");
+  check<WeightError>((table.flags() & py::array::c_style) != 0,
+                     "tensor embed: the table must be C-contiguous, it is read in place");
   const model::Embedding embedding = {.table = table.data(), .dtype = stored_dtype(dtype, table)};
   self.engine->set_embedding(embedding, table.shape(0), table.shape(1));
   self.embedding = table;
@@ -85,7 +86,8 @@ std::vector<PyRequest> submit_all(PyEngine& self, const std::vector<Ids>& prompt
   }
   const py::gil_scoped_release release;
   std::vector<PyRequest> requests;
-  for (auto& request : self.engine->submit_all(std::move(specs))) requests.push_back({std::move(request), self.engine->config().vocab_size});
+  for (auto& request : self.engine->submit_all(std::move(specs)))
+    requests.push_back({std::move(request), self.engine->config().vocab_size});
   return requests;
 }
 
@@ -158,7 +160,8 @@ struct Deleter {
 }  // namespace
 
 void bind_engine(py::module_& module) {
-  py::class_<PyEngine, std::unique_ptr<PyEngine, Deleter>>(module, "Engine", "One model on its ranks: load, finish_loading, submit.")
+  py::class_<PyEngine, std::unique_ptr<PyEngine, Deleter>>(module, "Engine",
+                                                           "One model on its ranks: load, finish_loading, submit.")
       .def(py::init([](const model::ModelConfig& config, const runtime::EngineOptions& options) {
              return std::unique_ptr<PyEngine, Deleter>(make_engine(config, options).release());
            }),
@@ -169,18 +172,20 @@ void bind_engine(py::module_& module) {
       .def("finish_loading", &finish_loading)
       .def(
           "submit",
-          [](PyEngine& self, const Ids& prompt_ids, int max_new_tokens, std::vector<int32_t> stop_ids, bool keep_logits, float temperature,
-             int top_k, float top_p, uint64_t seed) {
+          [](PyEngine& self, const Ids& prompt_ids, int max_new_tokens, std::vector<int32_t> stop_ids, bool keep_logits,
+             float temperature, int top_k, float top_p, uint64_t seed) {
             return submit(self, prompt_ids, max_new_tokens, std::move(stop_ids), keep_logits, {temperature, top_k, top_p, seed});
           },
-          py::arg("prompt_ids").noconvert(), py::arg("max_new_tokens"), py::arg("stop_ids") = py::tuple(), py::arg("keep_logits") = false,
-          py::arg("temperature") = 0.0f, py::arg("top_k") = 0, py::arg("top_p") = 1.0f, py::arg("seed") = 0)
+          py::arg("prompt_ids").noconvert(), py::arg("max_new_tokens"), py::arg("stop_ids") = py::tuple(),
+          py::arg("keep_logits") = false, py::arg("temperature") = 0.0f, py::arg("top_k") = 0, py::arg("top_p") = 1.0f,
+          py::arg("seed") = 0)
       .def("submit_all", &submit_all, py::arg("prompts").noconvert(), py::arg("max_new_tokens"), py::arg("keep_logits") = false)
       .def("stats", &stats)
       .def("reset_peaks", [](PyEngine& self) { self.engine->reset_peaks(); })
       .def("memory", &memory)
-      .def("step_bytes", [](const PyEngine& self, int rows, int context) { return self.engine->step_bytes(rows, context); }, py::arg("rows"),
-           py::arg("context"))
+      .def(
+          "step_bytes", [](const PyEngine& self, int rows, int context) { return self.engine->step_bytes(rows, context); },
+          py::arg("rows"), py::arg("context"))
       .def("facts", &facts)
       .def("close", &close);
 }

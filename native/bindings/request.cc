@@ -22,22 +22,32 @@ constexpr double kForever = 1e9;                                      // seconds
 
 const char* state_name(runtime::RequestState state) {
   switch (state) {
-    case runtime::RequestState::kWaiting: return "waiting";
-    case runtime::RequestState::kPrefill: return "prefill";
-    case runtime::RequestState::kDecode: return "decode";
-    case runtime::RequestState::kDone: break;
+    case runtime::RequestState::kWaiting:
+      return "waiting";
+    case runtime::RequestState::kPrefill:
+      return "prefill";
+    case runtime::RequestState::kDecode:
+      return "decode";
+    case runtime::RequestState::kDone:
+      break;
   }
   return "done";
 }
 
 std::optional<const char*> reason_name(runtime::FinishReason reason) {
   switch (reason) {
-    case runtime::FinishReason::kLength: return "length";
-    case runtime::FinishReason::kStop: return "stop";
-    case runtime::FinishReason::kCancelled: return "cancelled";
-    case runtime::FinishReason::kClosed: return "closed";
-    case runtime::FinishReason::kError: return "error";
-    case runtime::FinishReason::kNone: break;
+    case runtime::FinishReason::kLength:
+      return "length";
+    case runtime::FinishReason::kStop:
+      return "stop";
+    case runtime::FinishReason::kCancelled:
+      return "cancelled";
+    case runtime::FinishReason::kClosed:
+      return "closed";
+    case runtime::FinishReason::kError:
+      return "error";
+    case runtime::FinishReason::kNone:
+      break;
   }
   return std::nullopt;
 }

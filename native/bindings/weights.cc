@@ -13,12 +13,15 @@ namespace {
 void require_matrix(const char* what, const py::array& data) {
   check<WeightError>(data.ndim() == 2, what, " has ", data.ndim(), " dimensions, expected 2");
   const bool contiguous = data.shape(1) <= 1 || data.strides(1) == data.itemsize();
-  check<WeightError>(contiguous, what, ": the elements of a row must stand together, their stride is ", data.strides(1), " bytes");
+  check<WeightError>(contiguous, what, ": the elements of a row must stand together, their stride is ", data.strides(1),
+                     " bytes");
 }
 
-PyMatrixPart make_part(py::array data, const std::string& dtype, const py::object& scale, int64_t row_offset, int64_t col_offset) {
+PyMatrixPart make_part(py::array data, const std::string& dtype, const py::object& scale, int64_t row_offset,
+                       int64_t col_offset) {
   require_matrix("a matrix part", data);
-  check<WeightError>(row_offset >= 0 && col_offset >= 0, "a matrix part's offsets are (", row_offset, ", ", col_offset, "), they must be at least 0");
+  check<WeightError>(row_offset >= 0 && col_offset >= 0, "a matrix part's offsets are (", row_offset, ", ", col_offset,
+                     "), they must be at least 0");
   model::MatrixPart part = {};
   part.slice.data = data.data();
   part.slice.dtype = stored_dtype(dtype, data);
@@ -43,8 +46,8 @@ PyMatrixPart make_part(py::array data, const std::string& dtype, const py::objec
 
 DType stored_dtype(const std::string& name, const py::array& data) {
   const auto stored = [&](const char* kind, DType type) {
-    check<WeightError>(data.dtype().equal(py::dtype(kind)), "an array of ", name, " has elements of ", std::string(py::str(data.dtype())),
-                       ", expected ", kind);
+    check<WeightError>(data.dtype().equal(py::dtype(kind)), "an array of ", name, " has elements of ",
+                       std::string(py::str(data.dtype())), ", expected ", kind);
     return type;
   };
   if (name == "bf16") return stored("uint16", DType::kBF16);

@@ -24,11 +24,11 @@ struct StepRows {
 };
 
 struct AttentionWeights {
-  const float* input_norm;   // [hidden_size]
-  const ops::Linear* qkv;    // [(gated ? 2 : 1) * heads * head_dim + 2 * kv_heads * head_dim, hidden_size]
-  const ops::Linear* o;      // [hidden_size, heads * head_dim]
-  const float* q_norm;       // [head_dim]
-  const float* k_norm;       // [head_dim]
+  const float* input_norm;  // [hidden_size]
+  const ops::Linear* qkv;   // [(gated ? 2 : 1) * heads * head_dim + 2 * kv_heads * head_dim, hidden_size]
+  const ops::Linear* o;     // [hidden_size, heads * head_dim]
+  const float* q_norm;      // [head_dim]
+  const float* k_norm;      // [head_dim]
   bool gated;
 };
 

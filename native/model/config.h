@@ -11,7 +11,7 @@ namespace paceline::model {
 
 enum class LayerType : uint8_t { kFullAttention, kLinearAttention };
 
-struct ModelConfig {  // of the whole model
+struct ModelConfig {   // of the whole model
   std::string family;  // "qwen3" or "qwen3_5"
   int vocab_size = 0;
   int hidden_size = 0;

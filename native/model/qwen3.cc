@@ -32,7 +32,8 @@ class Qwen3Layers final : public Layers {
 
 void validate_qwen3(const ModelConfig& config) {
   const int linear = config.count(LayerType::kLinearAttention);
-  if (linear > 0) throw ConfigError(concat("layer_types has ", linear, " linear_attention layers, family qwen3 has full_attention alone"));
+  if (linear > 0)
+    throw ConfigError(concat("layer_types has ", linear, " linear_attention layers, family qwen3 has full_attention alone"));
 }
 
 void list_layers(const ModelConfig& config, const Shard& shard, std::vector<TensorSpec>& tensors) {
@@ -42,7 +43,9 @@ void list_layers(const ModelConfig& config, const Shard& shard, std::vector<Tens
   }
 }
 
-std::unique_ptr<Layers> bind(const Context& context, const WeightStore& store) { return std::make_unique<Qwen3Layers>(context, store); }
+std::unique_ptr<Layers> bind(const Context& context, const WeightStore& store) {
+  return std::make_unique<Qwen3Layers>(context, store);
+}
 
 }  // namespace
 

@@ -53,7 +53,9 @@ void list_layers(const ModelConfig& config, const Shard& shard, std::vector<Tens
   }
 }
 
-std::unique_ptr<Layers> bind(const Context& context, const WeightStore& store) { return std::make_unique<Qwen35Layers>(context, store); }
+std::unique_ptr<Layers> bind(const Context& context, const WeightStore& store) {
+  return std::make_unique<Qwen35Layers>(context, store);
+}
 
 }  // namespace
 

@@ -26,7 +26,9 @@ RankModel::RankModel(const ModelConfig& config, const Shard& shard, const Capaci
 }
 
 void RankModel::finish_loading(const Embedding& embedding) {
-  embedding_ = embedding;
+  const size_t bytes = static_cast<size_t>(config_.vocab_size) * static_cast<size_t>(config_.hidden_size) *
+                       static_cast<size_t>(size_of(embedding.dtype));
+  embedding_ = {.table = ops_->place(embedding.table, bytes), .dtype = embedding.dtype};
   norm_ = weights_.vector("norm");
   if (shard_.vocab_rows > 0) head_ = weights_.matrix("head");
   layers_ = find_family(config_.family).bind(context_, weights_);
@@ -40,7 +42,8 @@ void RankModel::forward(const Step& step, StepOutput& output) {
   ops_->upload(slot, step.slot.data(), bytes);
   ops_->upload(position, step.position.data(), bytes);
   ops_->upload(token, step.token.data(), bytes);
-  const StepRows rows = {.all = {.count = step.rows(), .slot = slot, .position = position, .token = token}, .chunked = step.chunked};
+  const StepRows rows = {.all = {.count = step.rows(), .slot = slot, .position = position, .token = token},
+                         .chunked = step.chunked};
   ops_->embed(rows.all, embedding_.table, embedding_.dtype, config_.hidden_size, scratch_.hidden);
   layers_->forward(rows);
   if (!step.wanted.empty() && head_ != nullptr) answer(step, output);

@@ -51,10 +51,10 @@ class RankModel {
   Capacity capacity_;
   std::unique_ptr<Layers> layers_;
   Embedding embedding_;
-  const float* norm_ = nullptr;           // [hidden_size]
-  const ops::Linear* head_ = nullptr;     // [vocab_rows, hidden_size]
-  std::vector<float> best_;               // [slots]
-  std::vector<int32_t> index_;            // [slots]
+  const float* norm_ = nullptr;        // [hidden_size]
+  const ops::Linear* head_ = nullptr;  // [vocab_rows, hidden_size]
+  std::vector<float> best_;            // [slots]
+  std::vector<int32_t> index_;         // [slots]
 };
 
 }  // namespace paceline::model

@@ -77,7 +77,8 @@ StateBytes state_bytes(const ModelConfig& c, const Shard& shard, const Capacity&
   StateBytes bytes;
   bytes.kv_cache = 2 * kv_bytes(c, shard, capacity) * static_cast<size_t>(c.count(LayerType::kFullAttention));
   const int linear = c.count(LayerType::kLinearAttention);
-  if (linear > 0) bytes.recurrent = (recurrent_bytes(shard, capacity) + conv_bytes(shard, capacity)) * static_cast<size_t>(linear);
+  if (linear > 0)
+    bytes.recurrent = (recurrent_bytes(shard, capacity) + conv_bytes(shard, capacity)) * static_cast<size_t>(linear);
   bytes.scratch = scratch_bytes(c, shard, capacity).sum() + rope_bytes(c, capacity);
   return bytes;
 }

@@ -28,8 +28,8 @@ class State {
  public:
   State(const ModelConfig& config, const Shard& shard, const Capacity& capacity, ops::Ops& ops);
 
-  const ops::KvCache& kv(int layer) const { return kv_.at(static_cast<size_t>(layer)); }                  // of a full-attention layer
-  const ops::DeltaNetState& linear(int layer) const { return linear_.at(static_cast<size_t>(layer)); }    // of a linear layer
+  const ops::KvCache& kv(int layer) const { return kv_.at(static_cast<size_t>(layer)); }  // of a full-attention layer
+  const ops::DeltaNetState& linear(int layer) const { return linear_.at(static_cast<size_t>(layer)); }  // of a linear layer
   const float* rope() const { return static_cast<const float*>(rope_->data()); }  // [context, rotary_dim]: cos, then sin
 
  private:
@@ -42,15 +42,15 @@ class State {
 struct Scratch {
   Scratch(const ModelConfig& config, const Shard& shard, const Capacity& capacity, ops::Ops& ops);
 
-  int32_t* rows;      // [3, capacity.rows]: slots, positions, tokens
-  float* hidden;      // [rows, hidden_size]: the residual stream
-  uint16_t* normed;   // [rows, hidden_size] bfloat16: input of the column-parallel products
-  float* wide;        // [rows, widest]: outputs of the column-parallel products
-  uint16_t* narrow;   // [rows, narrowest]: bfloat16 inputs of the row-parallel products
-  float* picked;      // [slots, hidden_size]: rows whose logits are wanted
-  float* logits;      // [slots, vocab_rows]
-  float* best;        // [slots]: largest logit of this rank's vocabulary rows
-  int32_t* index;     // [slots]: its row
+  int32_t* rows;     // [3, capacity.rows]: slots, positions, tokens
+  float* hidden;     // [rows, hidden_size]: the residual stream
+  uint16_t* normed;  // [rows, hidden_size] bfloat16: input of the column-parallel products
+  float* wide;       // [rows, widest]: outputs of the column-parallel products
+  uint16_t* narrow;  // [rows, narrowest]: bfloat16 inputs of the row-parallel products
+  float* picked;     // [slots, hidden_size]: rows whose logits are wanted
+  float* logits;     // [slots, vocab_rows]
+  float* best;       // [slots]: largest logit of this rank's vocabulary rows
+  int32_t* index;    // [slots]: its row
 
  private:
   std::vector<std::unique_ptr<ops::Buffer>> buffers_;

@@ -6,7 +6,7 @@
 
 namespace paceline::model {
 
-struct Step {  // the same for every rank
+struct Step {                     // the same for every rank
   std::vector<int32_t> slot;      // [rows]
   std::vector<int32_t> position;  // [rows]
   std::vector<int32_t> token;     // [rows]

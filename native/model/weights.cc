@@ -18,15 +18,16 @@ std::string shape_text(std::span<const int64_t> shape) {
 void check_scale(const std::string& where, size_t index, const MatrixPart& part) {
   const ops::LinearPart& slice = part.slice;
   if (slice.dtype != DType::kF8E4M3) {
-    if (slice.scale != nullptr) throw WeightError(concat(where, ": part ", index, " has block scales, which belong to f8_e4m3 alone"));
+    if (slice.scale != nullptr)
+      throw WeightError(concat(where, ": part ", index, " has block scales, which belong to f8_e4m3 alone"));
     return;
   }
   if (slice.scale == nullptr) throw WeightError(concat(where, ": part ", index, " is f8_e4m3 and has no block scales"));
   const int64_t needed_rows = (slice.row_offset + slice.rows + kBlock - 1) / kBlock;
   const int64_t needed_cols = (slice.col_offset + slice.cols + kBlock - 1) / kBlock;
   if (part.scale_rows < needed_rows || slice.scale_cols < needed_cols) {
-    throw WeightError(concat(where, ": part ", index, " has block scales [", part.scale_rows, ", ", slice.scale_cols, "], its slice needs at least [",
-                             needed_rows, ", ", needed_cols, "]"));
+    throw WeightError(concat(where, ": part ", index, " has block scales [", part.scale_rows, ", ", slice.scale_cols,
+                             "], its slice needs at least [", needed_rows, ", ", needed_cols, "]"));
   }
 }
 
@@ -48,7 +49,8 @@ WeightStore::Entry& WeightStore::claim(const std::string& name, TensorKind kind)
   if (found == by_name_.end()) throw WeightError(concat(where(name), ": the model has no tensor of this name"));
   Entry& entry = entries_[found->second];
   if (entry.spec.kind != kind) {
-    throw WeightError(concat(where(name), ": it is a ", kind == TensorKind::kMatrix ? "vector (set_vector)" : "matrix (set_matrix)"));
+    throw WeightError(
+        concat(where(name), ": it is a ", kind == TensorKind::kMatrix ? "vector (set_vector)" : "matrix (set_matrix)"));
   }
   if (entry.set()) throw WeightError(concat(where(name), ": set twice"));
   return entry;
@@ -77,7 +79,8 @@ void WeightStore::set_matrix(const std::string& name, std::span<const MatrixPart
   matrix_bytes_ += entry.matrix->bytes();
 }
 
-void WeightStore::set_vector(const std::string& name, std::span<const float> values, std::span<const int64_t> shape, ops::Ops& ops) {
+void WeightStore::set_vector(const std::string& name, std::span<const float> values, std::span<const int64_t> shape,
+                             ops::Ops& ops) {
   Entry& entry = claim(name, TensorKind::kVector);
   std::vector<int64_t> expected = {entry.spec.rows()};
   if (entry.spec.cols > 0) expected.push_back(entry.spec.cols);

@@ -14,7 +14,8 @@ namespace paceline::model {
 
 enum class TensorKind : uint8_t { kMatrix, kVector };
 
-// A tensor of the schema. A matrix is [sum of part_rows, cols]; a vector is [part_rows[0]], or [part_rows[0], cols] where cols > 0.
+// A tensor of the schema. A matrix is [sum of part_rows, cols]; a vector is [part_rows[0]], or [part_rows[0], cols] where cols >
+// 0.
 struct TensorSpec {
   std::string name;
   TensorKind kind;

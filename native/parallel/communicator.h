@@ -13,14 +13,16 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Allocates the rank's buffers, for messages of up to `max_count` floats. Once a rank, on the rank's own thread, before any other call.
+  // Allocates the rank's buffers, for messages of up to `max_count` floats. Once a rank, on the rank's own thread, before any
+  // other call.
   virtual void attach(int rank, ops::Ops& ops, int64_t max_count) = 0;
 
   // Where the rank writes its partial of its next all-reduce. Valid until that all-reduce.
   virtual float* partial(int rank) = 0;
 
-  // target[i] += sum over ranks of partial[i], in rank order, in float32: the same bits on every rank. Every rank has a target of its
-  // own and they hold the same values. All ranks make the same calls in the same order. Throws Aborted when another rank failed.
+  // target[i] += sum over ranks of partial[i], in rank order, in float32: the same bits on every rank. Every rank has a target of
+  // its own and they hold the same values. All ranks make the same calls in the same order. Throws Aborted when another rank
+  // failed.
   virtual void all_reduce(int rank, int64_t count, float* target) = 0;
 
   // Releases every rank that waits, now and later, with Aborted. Callable from any thread.

@@ -1,9 +1,9 @@
 #include "parallel/futex.h"
 
-#include <climits>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <climits>
 
 namespace paceline::parallel {
 namespace {
@@ -25,7 +25,8 @@ void WaitWord::wait_while(uint32_t seen, int spins) {
     if (word_.load(std::memory_order_acquire) != seen) return;
     pause_cpu();
   }
-  // Sequentially consistent on both sides: either the waker sees the sleeper, or the kernel sees the changed word and does not sleep.
+  // Sequentially consistent on both sides: either the waker sees the sleeper, or the kernel sees the changed word and does not
+  // sleep.
   while (word_.load(std::memory_order_seq_cst) == seen) {
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
     syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, seen, nullptr, nullptr, 0);
@@ -35,7 +36,8 @@ void WaitWord::wait_while(uint32_t seen, int spins) {
 
 uint32_t WaitWord::add_and_wake(uint32_t delta) {
   const uint32_t value = word_.fetch_add(delta, std::memory_order_seq_cst) + delta;
-  if (sleepers_.load(std::memory_order_seq_cst) != 0) syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+  if (sleepers_.load(std::memory_order_seq_cst) != 0)
+    syscall(SYS_futex, &word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
   return value;
 }
 

@@ -1,4 +1,5 @@
-// The communicator between threads: each rank leaves its partial in a buffer of its own, and whoever needs the sum reads all of them.
+// The communicator between threads: each rank leaves its partial in a buffer of its own, and whoever needs the sum reads all of
+// them.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -10,7 +11,8 @@
 namespace paceline::parallel {
 namespace {
 
-// Up to here every rank sums the whole message: one barrier. Beyond, each sums a slice and copies the others': two barriers, less work.
+// Up to here every rank sums the whole message: one barrier. Beyond, each sums a slice and copies the others': two barriers, less
+// work.
 constexpr int64_t kWholeMessage = 64 * 1024;  // floats
 
 class SoloCommunicator final : public Communicator {
@@ -47,8 +49,8 @@ class SharedMemoryCommunicator final : public Communicator {
     return data(own, own.turn);
   }
 
-  // Two buffers take turns. A rank writes a buffer again only after the barrier of the all-reduce in between, which no rank reaches
-  // before it has read what it needs from the first: one barrier a message is enough.
+  // Two buffers take turns. A rank writes a buffer again only after the barrier of the all-reduce in between, which no rank
+  // reaches before it has read what it needs from the first: one barrier a message is enough.
   void all_reduce(int rank, int64_t count, float* target) override {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     const int turn = own.turn;
@@ -101,7 +103,8 @@ class SharedMemoryCommunicator final : public Communicator {
     for (size_t r = 0; r < ranks_.size(); ++r) {
       if (r == static_cast<size_t>(rank)) continue;
       const int64_t from = begin_of(r);
-      std::memcpy(target + from, ranks_[r].targets[static_cast<size_t>(turn)] + from, static_cast<size_t>(begin_of(r + 1) - from) * sizeof(float));
+      std::memcpy(target + from, ranks_[r].targets[static_cast<size_t>(turn)] + from,
+                  static_cast<size_t>(begin_of(r + 1) - from) * sizeof(float));
     }
   }
 

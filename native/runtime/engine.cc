@@ -88,12 +88,14 @@ MemoryUse Engine::memory() const {
 }
 
 uint64_t Engine::step_bytes(int rows, int context) const {
-  check<ConfigError>(rows >= 0 && context >= 0, "step_bytes(rows = ", rows, ", context = ", context, "): both must be at least 0");
+  check<ConfigError>(rows >= 0 && context >= 0, "step_bytes(rows = ", rows, ", context = ", context,
+                     "): both must be at least 0");
   const std::shared_lock lock(phase_mutex_);
   check<EngineClosed>(phase_ != Phase::kClosed, "the engine is closed");
   const uint64_t slots = static_cast<uint64_t>(slots_in_use(options_));
-  const uint64_t position = plan_.kv_cache / slots / static_cast<uint64_t>(options_.context);  // all layers and ranks: divides exactly
-  const uint64_t state = 2 * plan_.state / slots;                                              // read and written
+  const uint64_t position =
+      plan_.kv_cache / slots / static_cast<uint64_t>(options_.context);  // all layers and ranks: divides exactly
+  const uint64_t state = 2 * plan_.state / slots;                        // read and written
   const uint64_t embedding = static_cast<uint64_t>(config_.hidden_size) * 2;
   return ranks_->matrix_bytes() + static_cast<uint64_t>(rows) * (position * static_cast<uint64_t>(context) + state + embedding);
 }

@@ -16,7 +16,7 @@ namespace paceline::runtime {
 struct MemoryUse {       // bytes, all ranks together
   uint64_t weights = 0;  // as packed; the embedding stays in the mapped file
   uint64_t kv_cache = 0;
-  uint64_t state = 0;    // DeltaNet and convolution
+  uint64_t state = 0;  // DeltaNet and convolution
   uint64_t scratch = 0;
 };
 

@@ -63,8 +63,8 @@ uint64_t cgroup_available() {
     for (std::string path = line.substr(second + 1);; path.resize(path.rfind('/'))) {
       if (path == "/") path.clear();
       least = std::min(least, unified ? left_of("/sys/fs/cgroup" + path, "/memory.max", "/memory.current", "inactive_file")
-                                      : left_of("/sys/fs/cgroup/memory" + path, "/memory.limit_in_bytes", "/memory.usage_in_bytes",
-                                                "total_inactive_file"));
+                                      : left_of("/sys/fs/cgroup/memory" + path, "/memory.limit_in_bytes",
+                                                "/memory.usage_in_bytes", "total_inactive_file"));
       if (path.empty()) break;
     }
   }

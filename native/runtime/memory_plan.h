@@ -9,7 +9,7 @@
 
 namespace paceline::runtime {
 
-struct MemoryPlan {    // bytes, all ranks together
+struct MemoryPlan {      // bytes, all ranks together
   uint64_t weights = 0;  // as told by the options, or at least one byte an element
   uint64_t kv_cache = 0;
   uint64_t state = 0;    // DeltaNet and convolution

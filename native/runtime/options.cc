@@ -14,13 +14,15 @@ constexpr int kMaxPrefillRows = 8192;
 constexpr int kMaxContext = 1 << 20;
 
 void require_range(const char* option, int64_t value, int64_t low, int64_t high) {
-  check<ConfigError>(value >= low && value <= high, option, " = ", value, " cannot be served: it must be within ", low, " .. ", high);
+  check<ConfigError>(value >= low && value <= high, option, " = ", value, " cannot be served: it must be within ", low, " .. ",
+                     high);
 }
 
 }  // namespace
 
 void validate(const EngineOptions& o) {
-  check<ConfigError>(o.mode == "serial" || o.mode == "batch", "mode = \"", o.mode, "\" cannot be served: it must be serial or batch");
+  check<ConfigError>(o.mode == "serial" || o.mode == "batch", "mode = \"", o.mode,
+                     "\" cannot be served: it must be serial or batch");
   check<ConfigError>(o.device == "cpu", "device = \"", o.device, "\" cannot be served: this build has the cpu backend alone");
   require_range("tp", o.tp, 1, kMaxRanks);
   require_range("slots", o.slots, 1, kMaxSlots);

@@ -14,7 +14,8 @@ int spins_of(const EngineOptions& options) { return oversubscribed(options) ? 0 
 }  // namespace
 
 OpsFactory backend_of(const EngineOptions& options) {
-  const ops::CpuOptions cpu = {.isa = options.isa, .threads = threads_per_rank(options), .oversubscribed = oversubscribed(options)};
+  const ops::CpuOptions cpu = {
+      .isa = options.isa, .threads = threads_per_rank(options), .oversubscribed = oversubscribed(options)};
   return [cpu](int) { return ops::make_cpu_ops(cpu); };
 }
 
@@ -39,11 +40,13 @@ void RankGroup::set_matrix(int rank, const std::string& name, std::span<const mo
   model::RankModel& target = rank_model(rank);
   uint64_t needed = 0;
   for (const model::MatrixPart& part : parts) {
-    needed += static_cast<uint64_t>(part.slice.rows * part.slice.cols) * static_cast<uint64_t>(part.slice.dtype == DType::kF8E4M3 ? 1 : 2);
+    needed += static_cast<uint64_t>(part.slice.rows * part.slice.cols) *
+              static_cast<uint64_t>(part.slice.dtype == DType::kF8E4M3 ? 1 : 2);
   }
   const uint64_t available = available_memory();
-  check<OutOfMemoryError>(needed <= available, "rank ", rank, ", tensor ", name, " needs ", bytes_text(needed), ", ", bytes_text(available),
-                          " are available after ", bytes_text(weight_bytes()), " of weights: use a smaller or an FP8 checkpoint");
+  check<OutOfMemoryError>(needed <= available, "rank ", rank, ", tensor ", name, " needs ", bytes_text(needed), ", ",
+                          bytes_text(available), " are available after ", bytes_text(weight_bytes()),
+                          " of weights: use a smaller or an FP8 checkpoint");
   const std::lock_guard lock(*loading_[static_cast<size_t>(rank)]);
   target.weights().set_matrix(name, parts, target.ops());
 }
@@ -55,8 +58,8 @@ void RankGroup::set_vector(int rank, const std::string& name, std::span<const fl
 }
 
 void RankGroup::set_embedding(const model::Embedding& embedding, int64_t rows, int64_t cols) {
-  check<WeightError>(rows == config_.vocab_size && cols == config_.hidden_size, "tensor embed: its shape is [", rows, ", ", cols, "], expected [",
-                     config_.vocab_size, ", ", config_.hidden_size, "]");
+  check<WeightError>(rows == config_.vocab_size && cols == config_.hidden_size, "tensor embed: its shape is [", rows, ", ", cols,
+                     "], expected [", config_.vocab_size, ", ", config_.hidden_size, "]");
   check<WeightError>(embedding.dtype != DType::kF8E4M3, "tensor embed: f8_e4m3 cannot be looked up, expected bf16, f16 or f32");
   const std::lock_guard lock(embedding_mutex_);
   check<WeightError>(embedding_.table == nullptr, "tensor embed: set twice");

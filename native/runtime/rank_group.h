@@ -42,8 +42,8 @@ class RankGroup {
 
   int ranks() const { return static_cast<int>(models_.size()); }
   int vocab_size() const { return config_.vocab_size; }
-  uint64_t weight_bytes() const;         // as kept in memory
-  uint64_t matrix_bytes() const;         // what one pass over all matrices reads
+  uint64_t weight_bytes() const;  // as kept in memory
+  uint64_t matrix_bytes() const;  // what one pass over all matrices reads
   size_t communicator_bytes() const { return communicator_->bytes(); }
 
  private:

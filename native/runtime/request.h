@@ -45,13 +45,14 @@ class Request {
   int64_t finished_ns() const;  // 0 until it is done
   RequestState state() const;
   FinishReason finish_reason() const;
-  std::string error() const;                      // empty unless the reason is kError
+  std::string error() const;  // empty unless the reason is kError
   std::vector<int32_t> tokens() const;
-  std::vector<int64_t> token_times_ns() const;    // [tokens]
-  std::vector<float> logits() const;              // [tokens, vocabulary], empty unless asked for
-  bool wait(std::chrono::nanoseconds timeout);    // whether it is done
-  size_t wait_tokens(size_t seen, std::chrono::nanoseconds timeout);  // their number, once it exceeds `seen` or the request is done
-  void cancel();                                  // takes effect before the next token; nothing once it is done
+  std::vector<int64_t> token_times_ns() const;  // [tokens]
+  std::vector<float> logits() const;            // [tokens, vocabulary], empty unless asked for
+  bool wait(std::chrono::nanoseconds timeout);  // whether it is done
+  size_t wait_tokens(size_t seen,
+                     std::chrono::nanoseconds timeout);  // their number, once it exceeds `seen` or the request is done
+  void cancel();                                         // takes effect before the next token; nothing once it is done
 
   // From the scheduler.
   bool cancel_requested() const { return cancelled_.load(std::memory_order_acquire); }

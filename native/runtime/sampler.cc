@@ -19,7 +19,8 @@ uint64_t mix(uint64_t value) {
 // Uniform in [0, 1), a function of (seed, index): a generator that has no state to carry.
 double uniform(uint64_t seed, uint64_t index) { return static_cast<double>(mix(mix(seed) ^ mix(~index)) >> 11) * 0x1p-53; }
 
-// The likeliest candidates in order (larger logit first, lower id among equals), sorted piece by piece as far as they are asked for.
+// The likeliest candidates in order (larger logit first, lower id among equals), sorted piece by piece as far as they are asked
+// for.
 class Ranking {
  public:
   explicit Ranking(std::span<const float> logits) : logits_(logits), order_(logits.size()) {
@@ -43,7 +44,8 @@ class Ranking {
       const float y = logits_[static_cast<size_t>(b)];
       return x > y || (x == y && a < b);
     };
-    std::partial_sort(order_.begin() + static_cast<ptrdiff_t>(sorted_), order_.begin() + static_cast<ptrdiff_t>(end), order_.end(), before);
+    std::partial_sort(order_.begin() + static_cast<ptrdiff_t>(sorted_), order_.begin() + static_cast<ptrdiff_t>(end),
+                      order_.end(), before);
     sorted_ = end;
   }
 
@@ -58,7 +60,9 @@ int32_t sample(std::span<const float> logits, const Sampling& sampling, uint64_t
   Ranking ranking(logits);
   const size_t most = sampling.top_k > 0 ? std::min(ranking.size(), static_cast<size_t>(sampling.top_k)) : ranking.size();
   const double largest = logits[static_cast<size_t>(ranking.at(0))];
-  const auto weight = [&](float logit) { return std::exp((static_cast<double>(logit) - largest) / static_cast<double>(sampling.temperature)); };
+  const auto weight = [&](float logit) {
+    return std::exp((static_cast<double>(logit) - largest) / static_cast<double>(sampling.temperature));
+  };
 
   double total = 0;
   if (most == ranking.size()) {
@@ -73,7 +77,8 @@ int32_t sample(std::span<const float> logits, const Sampling& sampling, uint64_t
   size_t last = most;
   if (sampling.top_p < 1) {
     kept = 0;
-    for (last = 0; last < most && (last == 0 || kept < wanted); ++last) kept += weight(logits[static_cast<size_t>(ranking.at(last))]);
+    for (last = 0; last < most && (last == 0 || kept < wanted); ++last)
+      kept += weight(logits[static_cast<size_t>(ranking.at(last))]);
   }
   double rest = uniform(sampling.seed, index) * kept;
   for (size_t rank = 0; rank + 1 < last; ++rank) {

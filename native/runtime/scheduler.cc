@@ -20,8 +20,9 @@ void Scheduler::start() {
 void Scheduler::refuse_impossible(const RequestSpec& spec) const {
   check<RequestRefused>(!spec.prompt.empty(), "the prompt is empty: at least one token is needed");
   check<RequestRefused>(spec.max_new_tokens >= 1, "max_new_tokens = ", spec.max_new_tokens, ": it must be at least 1");
-  check<RequestRefused>(spec.positions() <= limits_.context, "the request needs ", spec.positions(), " positions (", spec.prompt.size(),
-                        " of prompt, ", spec.max_new_tokens, " new), a slot holds context = ", limits_.context);
+  check<RequestRefused>(spec.positions() <= limits_.context, "the request needs ", spec.positions(), " positions (",
+                        spec.prompt.size(), " of prompt, ", spec.max_new_tokens,
+                        " new), a slot holds context = ", limits_.context);
   for (size_t i = 0; i < spec.prompt.size(); ++i) {
     check<RequestRefused>(spec.prompt[i] >= 0 && spec.prompt[i] < limits_.vocab_size, "prompt_ids[", i, "] = ", spec.prompt[i],
                           ": token ids are 0 .. ", limits_.vocab_size - 1);
@@ -47,8 +48,9 @@ std::vector<std::shared_ptr<Request>> Scheduler::submit_all(std::vector<RequestS
     check(failure_.empty(), "the engine has failed: ", failure_);
     try {
       for (const RequestSpec& spec : specs) refuse_impossible(spec);
-      check<RequestRefused>(queue_.size() + specs.size() <= static_cast<size_t>(limits_.queue_limit), "the queue is full: ", queue_.size(),
-                            " requests wait, ", specs.size(), " more exceed queue_limit = ", limits_.queue_limit);
+      check<RequestRefused>(queue_.size() + specs.size() <= static_cast<size_t>(limits_.queue_limit),
+                            "the queue is full: ", queue_.size(), " requests wait, ", specs.size(),
+                            " more exceed queue_limit = ", limits_.queue_limit);
     } catch (const RequestRefused&) {
       for (size_t i = 0; i < specs.size(); ++i) stats_.refuse();
       throw;

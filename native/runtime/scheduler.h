@@ -1,10 +1,11 @@
 // Continuous batching: one thread that lets requests into slots, builds steps, and commits their tokens.
 //
-// A request goes WAITING -> PREFILL -> DECODE -> DONE. A tick takes out what was cancelled, admits in order of arrival while a slot is
-// free, runs at most one prefill step and then one decode step over every decoding slot. Serial mode is the same with one slot.
+// A request goes WAITING -> PREFILL -> DECODE -> DONE. A tick takes out what was cancelled, admits in order of arrival while a
+// slot is free, runs at most one prefill step and then one decode step over every decoding slot. Serial mode is the same with one
+// slot.
 //
-// What is computed for a request never depends on the others: its prompt is cut into chunks of kChunk rows from its start, and the
-// form of DeltaNet follows from its own length. So its tokens are bitwise the same alone, in any batch and in any slot.
+// What is computed for a request never depends on the others: its prompt is cut into chunks of kChunk rows from its start, and
+// the form of DeltaNet follows from its own length. So its tokens are bitwise the same alone, in any batch and in any slot.
 #pragma once
 
 #include <atomic>

@@ -31,7 +31,8 @@ std::vector<int> Scheduler::pick_chunks() {
     picked.push_back(index);
   }
   // Rows of the chunked form stand first.
-  std::stable_partition(picked.begin(), picked.end(), [this](int index) { return is_long(*slots_[static_cast<size_t>(index)].request); });
+  std::stable_partition(picked.begin(), picked.end(),
+                        [this](int index) { return is_long(*slots_[static_cast<size_t>(index)].request); });
   return picked;
 }
 
@@ -115,7 +116,8 @@ int32_t Scheduler::choose(const Request& request, size_t row, size_t count) cons
   for (const std::vector<model::Best>& of_rank : output_.best) {  // in order of their vocabulary rows: the lowest id wins a tie
     if (!of_rank.empty() && of_rank[row].value > best.value) best = of_rank[row];
   }
-  check(std::isfinite(best.value) && best.token >= 0 && best.token < limits_.vocab_size, "token ", count, ": the logits are not finite");
+  check(std::isfinite(best.value) && best.token >= 0 && best.token < limits_.vocab_size, "token ", count,
+        ": the logits are not finite");
   const Sampling& sampling = request.spec().sampling;
   if (sampling.greedy()) return best.token;
   const size_t width = static_cast<size_t>(limits_.vocab_size);

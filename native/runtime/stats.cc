@@ -52,10 +52,18 @@ void Stats::leave(FinishReason reason) {
 
 void Stats::count(FinishReason reason) {
   switch (reason) {
-    case FinishReason::kCancelled: ++counters_.cancelled; break;
-    case FinishReason::kClosed: ++counters_.closed; break;
-    case FinishReason::kError: ++counters_.failed; break;
-    default: ++counters_.finished; break;
+    case FinishReason::kCancelled:
+      ++counters_.cancelled;
+      break;
+    case FinishReason::kClosed:
+      ++counters_.closed;
+      break;
+    case FinishReason::kError:
+      ++counters_.failed;
+      break;
+    default:
+      ++counters_.finished;
+      break;
   }
 }
 
