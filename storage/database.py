@@ -46,12 +46,15 @@ class Database:
         """A migrated connection for a short write; the snapshot is published when the body ends well.
 
         Waits for other writers. Raises StoreBusy after the deadline, StoreTooNew for a newer schema, StoreError for a file or
-        folder that cannot be written. Wrap what belongs together in `storage.sql.transaction`. `upto`: migrate to that
-        version only.
+        folder that cannot be written, a full disk, or SQL that fails. Wrap what belongs together in
+        `storage.sql.transaction`. `upto`: migrate to that version only.
         """
         with self.locked(), self.attached() as connection:
-            migrate(connection, self.path, upto)
-            yield connection
+            try:
+                migrate(connection, self.path, upto)
+                yield connection
+            except duckdb.Error as error:
+                raise StoreError(f"{self.path}: a write failed, and nothing of its transaction was kept: {error}") from error
             if publish:
                 self._publish(connection)
 

@@ -144,7 +144,8 @@ def test_the_store_never_holds_nan(kit: Any, results: Any) -> None:
     ]
     assert ingest(results.store, results.write(records)).added == 2
     for table, column in results.query(
-        "SELECT table_name, column_name FROM duckdb_columns() WHERE data_type = 'DOUBLE' AND database_name = 'store' AND NOT internal"
+        """SELECT table_name, column_name FROM duckdb_columns()
+        WHERE data_type = 'DOUBLE' AND database_name = 'store' AND NOT internal"""
     ):
         values = [value for (value,) in results.query(f'SELECT "{column}" FROM {table}') if value is not None]
         assert all(math.isfinite(value) for value in values), (table, column)
