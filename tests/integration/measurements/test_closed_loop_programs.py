@@ -14,6 +14,7 @@ import pytest
 from flows.build import Build
 from storage.records import Record, Source
 
+pytestmark = pytest.mark.timeout(900)  # the first test may have to build the engine
 Measure = Callable[..., Any]
 
 
@@ -177,8 +178,6 @@ def test_a_measuring_process_stays_light(measure: Measure, tmp_path: Path) -> No
 import json, sys
 from flows.measurements.latency import KIND
 from flows.measurements.program import main
-
-pytestmark = pytest.mark.timeout(900)  # the first test may have to build the engine
 assert main(KIND, sys.argv[1:]) == 0
 print(json.dumps(sorted({name.partition(".")[0] for name in sys.modules})))
 """
