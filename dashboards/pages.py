@@ -31,6 +31,7 @@ class Grid:
     rows: list[list[Cell]]
     numeric: frozenset[int] = frozenset()
     empty: str = "Nothing here."
+    title: str = ""  # heading above it, where a page has several
 
 
 @dataclass(frozen=True)
@@ -86,17 +87,18 @@ def bundle() -> Markup:
 
 def png(chart: theme.Drawn, path: Path, dark: bool = False) -> Path:
     """Draw a chart into a PNG file, offline."""
-    path.write_bytes(vl_convert.vegalite_to_png(_text(chart, dark), vl_version=_vegalite(), scale=PNG_SCALE))
+    path.write_bytes(vl_convert.vegalite_to_png(json_text(chart, dark), vl_version=_vegalite(), scale=PNG_SCALE))
     return path
 
 
 def svg(chart: theme.Drawn, path: Path, dark: bool = False) -> Path:
     """Draw a chart into an SVG file, offline."""
-    path.write_text(vl_convert.vegalite_to_svg(_text(chart, dark), vl_version=_vegalite()), encoding="utf-8")
+    path.write_text(vl_convert.vegalite_to_svg(json_text(chart, dark), vl_version=_vegalite()), encoding="utf-8")
     return path
 
 
-def _text(chart: theme.Drawn, dark: bool) -> str:
+def json_text(chart: theme.Drawn, dark: bool = False) -> str:
+    """The chart as strict Vega-Lite JSON."""
     spec = chart.to_dict()
     return json.dumps(theme.recolour(spec) if dark else spec, allow_nan=False)
 

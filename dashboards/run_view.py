@@ -66,10 +66,13 @@ class UnknownRunError(LookupError):
     """The store has no record of this run. The message names the run and the runs there are."""
 
 
-def read_run(snapshot: Path, run_id: str) -> RunView:
-    """Read one run and the history it stands in. Raises UnknownRunError, and StoreError where the store cannot be read."""
+def read_run(snapshot: Path, run_id: str, history: pd.DataFrame | None = None) -> RunView:
+    """Read one run and the history it stands in, or take the history given.
+
+    Raises UnknownRunError, and StoreError where the store cannot be read.
+    """
     records = queries.records(snapshot, run_id)
-    history = queries.ratio_history(snapshot)
+    history = queries.ratio_history(snapshot) if history is None else history
     if records.empty:
         known = frames.listing(sorted(set(history["run_id"]))[-5:]) or "none"
         raise UnknownRunError(f"{snapshot}: no record of run {run_id!r}; the latest runs there: {known}")
@@ -98,7 +101,7 @@ def target_grid(view: RunView) -> Grid:
             ]
         )
     caption = "Batch against serial: ratio with its interval, smallest effect that would be seen (MDE), and the verdict"
-    return Grid("targets", caption, columns, rows, frozenset({2, 3, 4, 5, 6}), "No level was measured.")
+    return Grid("targets", caption, columns, rows, frozenset({2, 3, 4, 5, 6}), "No level was measured.", "Targets")
 
 
 def level_grid(view: RunView) -> Grid:
@@ -119,14 +122,17 @@ def level_grid(view: RunView) -> Grid:
         for row in frames.rows(view.levels)
     ]
     caption = "Each level in both modes, means over processes"
-    return Grid("levels", caption, columns, rows, frozenset(range(2, 9)), "No process has a kept round.")
+    return Grid("levels", caption, columns, rows, frozenset(range(2, 9)), "No process has a kept round.", "Levels")
 
 
-def record_grid(view: RunView) -> Grid:
-    """Every measurement of the run with a link to its raw record; failed and invalid ones with the reason."""
+def record_grid(view: RunView, base: str | None = "") -> Grid:
+    """Every measurement of the run with a link to its raw record; failed and invalid ones with the reason.
+
+    base: the run's folder as seen from the page, ending in /, empty where the page lies in it, None for no links.
+    """
     rows: list[list[Cell]] = [
         [
-            _record_link(view.run_id, str(row["measurement"]), str(row["source_file"])),
+            _record_link(str(row["measurement"]), str(row["source_file"]), view.run_id, base),
             str(row["mode"]),
             str(int(row["level"])),
             str(int(row["pair"])),
@@ -138,7 +144,7 @@ def record_grid(view: RunView) -> Grid:
     ]
     columns = ["measurement", "mode", "level", "pair", "attempt", "status", "why"]
     caption = f"{frames.count(len(rows), 'measurement')}, each one engine process"
-    return Grid("records", caption, columns, rows, frozenset({2, 3, 4}), "No record.")
+    return Grid("records", caption, columns, rows, frozenset({2, 3, 4}), "No record.", "Records")
 
 
 def history_grid(history: pd.DataFrame, last: int = 40) -> Grid:
@@ -166,10 +172,10 @@ def trouble(row: Mapping[str, Any]) -> str:
     return ": ".join(str(part) for part in (*failure, *row["invalid_because"]) if not frames.absent(part))
 
 
-def _record_link(run_id: str, name: str, source_file: str) -> Cell:
+def _record_link(name: str, source_file: str, run_id: str, base: str | None) -> Cell:
     """A link where the raw record lies in the run's folder; elsewhere only the name: a page names no path of its machine."""
     inside = source_file.removeprefix(f"{run_id}/")
-    return {"text": name, "href": quote(inside)} if inside != source_file else name
+    return name if base is None or inside == source_file else {"text": name, "href": base + quote(inside)}
 
 
 def _targets(verdicts: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:

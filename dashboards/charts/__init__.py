@@ -1,0 +1,66 @@
+"""The charts, one question a file, and for notebooks a function each that takes a store: `dashboards.charts.trend(store)`.
+
+`store` is a results folder, a store or a snapshot; `run_id` the newest run where it is left out.
+"""
+
+from pathlib import Path
+
+from dashboards import run_frames, theme
+from dashboards.charts.leg_throughput import leg_throughput
+from dashboards.charts.level_scaling import level_scaling
+from dashboards.charts.memory_limits import memory_limits
+from dashboards.charts.night_pairs import night_pairs
+from dashboards.charts.night_telemetry import night_telemetry
+from dashboards.charts.ratio_trend import ratio_trend
+from dashboards.charts.request_latency import request_latency
+from dashboards.charts.target_ratios import target_ratios
+from dashboards.downsample import thin
+from dashboards.run_view import read_run
+from dashboards.series_names import named, series_names
+from storage import queries
+
+Store = Path | str
+
+
+def targets(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """Does each level reach its target?"""
+    return target_ratios(read_run(Path(store), _run(store, run_id)).ratios())
+
+
+def trend(store: Store) -> theme.Drawn:
+    """Is batching paying, and since when?"""
+    return ratio_trend(named(thin(queries.ratio_history(store)).frame, series_names(Path(store))))
+
+
+def legs(store: Store) -> theme.Drawn:
+    """Which leg moved?"""
+    return leg_throughput(named(run_frames.legs(Path(store)), series_names(Path(store))))
+
+
+def scaling(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """How far does batching carry?"""
+    return level_scaling(run_frames.scaling(Path(store), _run(store, run_id)))
+
+
+def latency(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """Where does a request's time go?"""
+    return request_latency(run_frames.latency(Path(store), _run(store, run_id)))
+
+
+def limits(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """How near is decoding to what the memory allows?"""
+    return memory_limits(queries.bandwidth_fraction(store, _run(store, run_id)))
+
+
+def pairs(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """Can this night be trusted?"""
+    return night_pairs(queries.target_ratios(store, _run(store, run_id)))
+
+
+def telemetry(store: Store, run_id: str | None = None) -> theme.Drawn:
+    """What was the machine doing?"""
+    return night_telemetry(run_frames.telemetry(Path(store), _run(store, run_id)))
+
+
+def _run(store: Store, run_id: str | None) -> str:
+    return run_id if run_id is not None else run_frames.newest_run(Path(store)) or ""

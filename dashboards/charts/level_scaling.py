@@ -13,7 +13,7 @@ from dashboards import frames, theme
 TITLE = "Speed-up against the level"
 LINES = ("speed-up", "ideal", "perfect kernel", "batch leg", "serial leg")
 COLOURS = (theme.LIGHT.passed, theme.LIGHT.muted, theme.LIGHT.undecided, theme.LIGHT.batch, theme.LIGHT.serial)
-DASHES = ([1, 0], [6, 4], [2, 3], [1, 0], [1, 0])
+DASHES = ([1, 0], [6, 4], [2, 3], [7, 3], [1, 0])
 SHAPES = ("circle", "cross", "diamond", "triangle-up", "square")
 HEIGHT = 320  # px
 

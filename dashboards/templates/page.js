@@ -30,7 +30,7 @@
     const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + part.split("\n").length, 0);
     const options = { actions: false, renderer: rows > 6000 ? "canvas" : "svg", tooltip: { theme: theme() } };
     if (drawn.has(place)) drawn.get(place).finalize();
-    const result = await vegaEmbed(place, spec, options);
+    const result = await window.vegaEmbed(place, spec, options);
     drawn.set(place, result);
     return place.querySelector("svg, canvas").getBoundingClientRect().width;
   }

@@ -1,0 +1,165 @@
+"""The words and tables of the site's pages."""
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from dashboards import frames
+from dashboards.pages import Cell, Grid
+from dashboards.run_view import SEVERITY, json_object
+from dashboards.series_names import named
+from storage import queries
+
+REPLAYED = ("checkpoint", "devices", "tp", "slots", "context", "prompt_tokens", "new_tokens", "warmup", "runs", "seed")
+SIGNS = {">=": "≥", "<=": "≤"}
+
+
+def headline(latest: pd.DataFrame) -> str:
+    """The state of all targets in one line."""
+    if latest.empty:
+        return "No verdict is in the store yet"
+    counts = frames.verdict_names(latest["status"]).value_counts()
+    parts = [f"{counts[name]} {name}" for name in reversed(SEVERITY) if name in counts]
+    return f"Is batching paying? {frames.listing(parts)}"
+
+
+def tiles(latest: pd.DataFrame) -> list[dict[str, Any]]:
+    """A group a series, a tile a target: what, value, verdict, how sure."""
+    groups = []
+    for series, rows in latest.groupby("series", sort=False, dropna=False):
+        made = [_tile(row) for row in frames.rows(rows.sort_values(["level", "metric"], kind="stable"))]
+        groups.append({"series": str(series), "tiles": made})
+    return groups
+
+
+def _tile(row: dict[str, Any]) -> dict[str, str]:
+    spread = frames.interval(row["low"], row["high"]) or "a point, no interval"
+    bound = "" if frames.absent(row["target"]) else f", target {SIGNS.get(row['direction'], '')} {row['target']:g}"
+    what = f"{frames.level_label(row['level'])}: {frames.metric_label(row['metric'])}"
+    verdict = str(frames.verdict_names(pd.Series([row["status"]])).iloc[0])
+    return {"what": what, "value": frames.figure(row["ratio"]), "verdict": verdict, "how": spread + bound}
+
+
+def run_grid(runs: pd.DataFrame, linked: list[str], commit_url: str | None, last: int = 30) -> Grid:
+    """The newest runs with links to their points."""
+    have = set(linked)
+    rows: list[list[Cell]] = [
+        [
+            {"text": str(row["run_id"]), "href": f"points/{row['run_id']}.html"} if row["run_id"] in have else str(row["run_id"]),
+            commit_cell(row["commit"], commit_url),
+            f"{row['started_at']:%Y-%m-%d %H:%M}",
+            f"{int(row['valid_pairs'])} of {int(row['pairs'])}",
+            *(str(int(row[name])) for name in ("passes", "fails", "undecided", "errors")),
+        ]
+        for row in frames.rows(runs.head(last))
+    ]
+    columns = ["run", "commit", "started (UTC)", "valid pairs", "PASS", "FAIL", "INCONCLUSIVE", "ERROR"]
+    caption = f"The newest {len(rows)} of {frames.count(len(runs), 'run')}"
+    return Grid("runs", caption, columns, rows, frozenset(range(3, 8)), "No run is in the store yet.", "Runs")
+
+
+def noise_grid(snapshot: Path, names: dict[str, str]) -> Grid:
+    """How restless the newest night of each series was."""
+    noise = named(queries.noise_floor(snapshot), names)
+    newest = noise.sort_values("measured_at").drop_duplicates(["series", "level"], keep="last").sort_values(["series", "level"])
+    rows: list[list[Cell]] = [
+        [
+            str(row["series"]),
+            frames.level_label(row["level"]),
+            *(percent(row[name]) for name in ("serial_cv", "batch_cv", "ratio_cv")),
+            frames.figure(row["canary_ratio"]),
+        ]
+        for row in frames.rows(newest)
+    ]
+    columns = ["series", "level", "serial CV", "batch CV", "ratio CV", "canary (A/A)"]
+    caption = "Spread between processes that measured the same, and the same build against itself"
+    return Grid("noise", caption, columns, rows, frozenset({2, 3, 4, 5}), "No pair counts yet.", "Noise floor")
+
+
+def change_grid(history: pd.DataFrame, commit_url: str | None) -> Grid:
+    """Change points, newest first."""
+    found = history[history["change"].notna()].sort_values("commit_position", ascending=False)
+    rows: list[list[Cell]] = [
+        [commit_cell(row["commit"], commit_url), _ratio_of(row), str(row["change"]), str(row["series"])]
+        for row in frames.rows(found)
+    ]
+    columns = ["commit", "ratio of", "change", "series"]
+    return Grid(
+        "changes", "Commits from which a ratio is another one", columns, rows, empty="No change was found.", title="Changes"
+    )
+
+
+def mover_grid(snapshot: Path, names: dict[str, str], last: int = 12) -> Grid:
+    """The newest changes from run to run in which a leg moved."""
+    moved = named(queries.which_leg_moved(snapshot), names)
+    moved = moved[moved["mover"].isin(["serial", "batch", "both"])].sort_values("measured_at", ascending=False).head(last)
+    rows: list[list[Cell]] = [
+        [
+            str(row["run_id"]),
+            _ratio_of(row),
+            *(f"{row[name]:+.1%}" for name in ("ratio_change", "serial_change", "batch_change")),
+            str(row["mover"]) + (": no improvement, the batch leg did not get better" if row["hollow"] else ""),
+        ]
+        for row in frames.rows(moved)
+    ]
+    columns = ["run", "ratio of", "ratio", "serial leg", "batch leg", "moved"]
+    caption = "Changes from one run of a series to the next, split into the legs"
+    return Grid("movers", caption, columns, rows, frozenset({2, 3, 4}), "No leg moved beyond its noise.", "Which leg moved")
+
+
+def point_grid(frame: pd.DataFrame, commit_url: str | None, last: int = 40) -> Grid:
+    """The newest points of the trend as a table, newest first, with links to points and commits."""
+    ordered = frame.sort_values(["commit_position", "run_id", "level"], na_position="last", kind="stable")
+    rows: list[list[Cell]] = [
+        [
+            commit_cell(row["commit"], commit_url),
+            _ratio_of(row),
+            frames.figure(row["ratio"]),
+            frames.interval(row["low"], row["high"]) or "point",
+            {"verdict": str(frames.verdict_names(pd.Series([row["verdict"]])).iloc[0])},
+            str(row["series"]),
+            {"text": str(row["run_id"]), "href": row["href"]} if row["href"] else str(row["run_id"]),
+        ]
+        for row in frames.rows(ordered.tail(last).iloc[::-1])
+    ]
+    columns = ["commit", "ratio of", "ratio", "interval", "verdict", "series", "run"]
+    return Grid("points", f"The newest {len(rows)} points drawn", columns, rows, frozenset({2, 3}), "No run is in the store yet.")
+
+
+def exclusion_grid(snapshot: Path, run_id: str) -> Grid:
+    """What was measured or planned in this run and reaches no ratio."""
+    found = queries.exclusions(snapshot, run_id)
+    rows: list[list[Cell]] = [[str(row["measurement"]), str(row["reason"])] for row in frames.rows(found)]
+    empty = "Everything that was measured reaches a ratio."
+    return Grid(
+        "excluded", "Measurements that reach no ratio, and why", ["measurement", "why"], rows, empty=empty, title="Left out"
+    )
+
+
+def replay_commands(records: pd.DataFrame) -> str:
+    """A command line for each measurement of the first pair: the rest differ in nothing but the repetition."""
+    counted = records[records["kind"].isin(["latency", "throughput"])].drop_duplicates(["kind", "level", "mode"])
+    return "\n".join(_replay(str(row["kind"]), json_object(row["spec"])) for row in frames.rows(counted))
+
+
+def _replay(kind: str, spec: dict[str, Any]) -> str:
+    levels = ["--levels", str(spec["level"])] if kind == "throughput" else []
+    options = [part for name in REPLAYED for part in (f"--{name.replace('_', '-')}", str(spec[name]))]
+    return shlex.join(["paceline", "measure", kind, "--mode", str(spec["mode"]), *levels, *options])
+
+
+def commit_cell(commit: Any, template: str | None) -> Cell:
+    """A commit's short name, linked where the site knows how."""
+    name = frames.short_commit(None if frames.absent(commit) else str(commit))
+    return name if template is None or name == "unknown" else {"text": name, "href": template.replace("{commit}", str(commit))}
+
+
+def percent(value: Any) -> str:
+    """'1.2 %', '—' for what is absent."""
+    return "—" if frames.absent(value) else f"{100 * value:.1f} %"
+
+
+def _ratio_of(row: dict[str, Any]) -> str:
+    return f"{frames.level_label(row['level'])}: {frames.metric_label(row['metric'])}"
