@@ -20,7 +20,7 @@ from typing import Any
 from flows.locks import exclusive
 from flows.measurements.child import run_supervised
 from flows.settings import HostSettings, child_environment
-from flows.source import describe_source, source_files, tree_digest
+from flows.source import describe_source, find_repo, source_files, tree_digest
 from storage.records import Source
 
 BUILD_VERSION = 1  # of the folder's layout
@@ -98,6 +98,11 @@ def open_build(folder: Path) -> Build:
 def source_of(build: Build) -> Source:
     """What an existing build says it was built from."""
     return Source(commit=build.info["commit"], dirty=build.info["dirty"], tree=build.info["tree"])
+
+
+def source_under_test(host: HostSettings) -> Source:
+    """What would be measured: the source tree, or what an existing build says of itself. Raises SourceError, BuildError."""
+    return source_of(open_build(host.build)) if host.build else describe_source(find_repo(host.repo))
 
 
 def _compile(repo: Path, tree: str, work: Path, compiler: Path, host: HostSettings, log: Path) -> Path:

@@ -57,7 +57,7 @@ def measure_stages(plan: Plan, run: Run, levels_open: Callable[[], Collection[in
 def measure_pair(pair: Pair, run: Run) -> None:
     """Both legs, one right after the other, with nothing else measured on this host; then into the store.
 
-    A leg that fails is kept as a failed record and stops nothing. A pair with an invalid leg (slots not filled, a throttled clock)
+    A leg that fails is kept as a failed record and stops nothing. A pair with an invalid leg (slots not filled, clocks throttled)
     is kept too, and measured once more as a pair.
     """
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):

@@ -1,6 +1,6 @@
 """The validation: plan -> build -> measure -> aggregate -> report. Read from top to bottom.
 
-No `from __future__ import annotations` in this module or in any with a flow: served runs fail with it.
+Annotations are real ones here and in every module with a flow: served runs fail with postponed ones.
 """
 
 from collections.abc import Collection
@@ -9,19 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow, task
+from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Completed, Failed
 
 from flows import aggregate, summary
 from flows.attempt import Run
-from flows.build import Build, build_engine, open_build, source_of
+from flows.build import Build, build_engine, open_build, source_under_test
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
 from flows.progress import logger, report
 from flows.settings import HostSettings, current_host
-from flows.source import describe_source, find_repo
+from flows.source import find_repo
 from flows.stages import measure_stages
 from flows.verdicts.judge import Verdict
 from storage.records import Source
@@ -33,7 +34,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     host = current_host()
     folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
     course = summary.Course(datetime.now(UTC))
-    source = find_source(host)
+    source = source_under_test(host)
     plan = lay_out(parameters, source, folder)
     built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
     run = Run(folder, built, source, _expectations(plan, folder))
@@ -44,11 +45,6 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     verdicts = judge(folder, plan, host)
     found = tell(folder, plan, run, verdicts, course)
     return final_state(found)
-
-
-def find_source(host: HostSettings) -> Source:
-    """What is under test: the source tree, or what an existing build says of itself."""
-    return source_of(open_build(host.build)) if host.build else describe_source(find_repo(host.repo))
 
 
 @task(name="plan", task_run_name="plan", persist_result=False)
@@ -130,6 +126,7 @@ def tell(folder: RunFolder, plan: Plan, run: Run, verdicts: list[Verdict], cours
     summary.write_summary(folder, found)
     store_run(folder.store, folder.run_id, exit_code=found["exit_code"])
     write_page(folder.snapshot, folder.run_id, folder.root)
+    create_markdown_artifact(summary.markdown(found), key="validation", description=found["headline"])
     return found
 
 

@@ -27,18 +27,16 @@ def plan(
     out: Annotated[Path | None, typer.Option("--out", help="Write plan.json there, for a host that measures alone.")] = None,
 ) -> None:
     """Print the measurements of a validation in their order, and measure nothing."""
-    from flows.build import open_build, source_of
+    from flows.build import source_under_test
     from flows.deadlines import Expectations
     from flows.plan import make_plan, write_plan
     from flows.progress import duration
     from flows.settings import load_host, load_parameters
-    from flows.source import describe_source, find_repo
 
     for_host, for_run = split(given, HostSettings)
     with told():
         parameters, host = load_parameters(for_run), load_host(for_host)
-        source = source_of(open_build(host.build)) if host.build else describe_source(find_repo(host.repo))
-        made = make_plan(parameters, source.tree)
+        made = make_plan(parameters, source_under_test(host).tree)
         if out is not None:
             write_plan(made, out)
     guess = Expectations(longest_s=60 * parameters.deadline_minutes)

@@ -66,7 +66,7 @@ def test_plain_lines_say_what_runs_how_many_are_left_and_how_long(capsys: pytest
     assert capsys.readouterr().err.splitlines() == [
         "[ 2/24] serial x4 pair 1/3 ... about 1:35 left",
         "[ 3/24] serial x4 pair 1/3: 2.000 s a round, 4.0 s in all",
-        "[ 3/24] batch x4 pair 1/3 (attempt 2) ... about 1:35 left",
+        "[ 3/24] batch x4 pair 1/3 (attempt 2) ... about 1:30 left",
     ]
 
 
