@@ -68,5 +68,5 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
         base.mark_rule(strokeWidth=2, opacity=0.5).encode(y=alt.Y("low:Q"), y2="high:Q"),
         base.mark_point(filled=True, size=50, opacity=1).encode(y=y, shape=shape, tooltip=tip),
     ]
-    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="group", offset=8)
+    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="bounds", offset=8)
     return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=title)

@@ -73,5 +73,5 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
         layers.append(dots.transform_filter("isValid(datum.shown)").encode(y=y))
     if here["shown"].isna().any():
         layers.append(dots.transform_filter("!isValid(datum.shown)").encode(y=alt.value(PANEL - 8)))
-    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="group", offset=6)
+    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="bounds", offset=6)
     return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=title)

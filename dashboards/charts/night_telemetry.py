@@ -69,5 +69,5 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
         base.mark_line(strokeWidth=1.3, color=theme.LIGHT.batch).encode(x=x, y=y),
         base.mark_point(filled=True, size=22, color=theme.LIGHT.batch, opacity=1).encode(x=x, y=y, tooltip=tip),
     ]
-    title = alt.TitleParams(panel, fontSize=12, fontWeight=600, frame="group", offset=4)
+    title = alt.TitleParams(panel, fontSize=12, fontWeight=600, frame="bounds", offset=4)
     return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=title)

@@ -20,6 +20,7 @@ STRIP_FROM = 12  # places on the axis from which a strip to drag over is worth i
 DENSE = 60  # points of a panel from which marks are small
 DRAWN = ["panel", "series", "x", "ratio", "low", "high", "verdict", "target", "placed", "latest", "segment", "change"]
 DRAWN += ["name", "committed_at", "interval", "run_id", "reason", "placement", "href"]
+SAYS = "datum.name + ', ' + datum.panel + ': ' + (isValid(datum.ratio) ? datum.ratio : 'no ratio') + ', ' + datum.verdict"
 SIGNS = {">=": "≥", "<=": "≤"}
 
 
@@ -37,7 +38,7 @@ def ratio_trend(frame: pd.DataFrame) -> theme.Drawn:
     panels: list[Any] = [_panel(look, name, first=name == names[0], last=name == names[-1]) for name in names]
     if look.zoom is not None:
         panels.append(_strip(look))
-    chart = alt.vconcat(*panels, spacing=14).resolve_scale(color="shared", fill="shared", shape="shared")
+    chart = alt.vconcat(*panels, spacing=14).resolve_scale(stroke="shared", fill="shared", shape="shared")
     return theme.dress(chart.add_params(commit_axis.names(data)), TITLE, trend_frame.finding(frame))
 
 
@@ -53,7 +54,8 @@ class _Look:
 
     @classmethod
     def of(cls, data: pd.DataFrame) -> "_Look":
-        zoom = alt.selection_interval(encodings=["x"], name="zoom") if data["x"].nunique() >= STRIP_FROM else None
+        places = data.loc[data["placed"] & data["ratio"].notna(), "x"].nunique()
+        zoom = alt.selection_interval(encodings=["x"], name="zoom") if places >= STRIP_FROM else None
         pick = alt.selection_point(fields=["series"], bind="legend", name="pick") if data["series"].nunique() > 1 else None
         return cls(data, frames.inline(data[DRAWN]), trend_frame.gaps(data), zoom, pick)
 
@@ -63,11 +65,13 @@ class _Look:
     def x(self, title: str | None, field: str = "x:Q", whole: bool = False) -> alt.X:
         return commit_axis.encode(self.data, title, field, None if whole else self.zoom)
 
-    def colour(self) -> alt.Color:
+    def series(self) -> alt.Stroke:
+        """Stroke of lines and, where there are several series, of points."""
         names = sorted(self.data["series"].unique())
         wheel = [theme.LIGHT.series[i % len(theme.LIGHT.series)] for i in range(len(names))]
-        legend = alt.Legend(title="series", symbolType="stroke", symbolOpacity=1, columns=2, orient="bottom", symbolLimit=60)
-        return alt.Color("series:N", scale=alt.Scale(domain=names, range=wheel), legend=legend if len(names) > 1 else None)
+        legend = alt.Legend(title="series", symbolType="stroke", symbolOpacity=1, columns=1, orient="bottom", symbolLimit=60)
+        legend.titleOrient = "top"
+        return alt.Stroke("series:N", scale=alt.Scale(domain=names, range=wheel), legend=legend if len(names) > 1 else None)
 
     @property
     def crowded(self) -> bool:
@@ -102,13 +106,15 @@ def _lines(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: i
     """Band, line and target rule; a layer without rows is left out, or Vega would complain of an infinite extent."""
     y = alt.Y("ratio:Q", scale=alt.Scale(zero=False, padding=12), axis=_ratio_axis(height))
     shown = base.transform_filter("datum.latest && datum.placed && isValid(datum.ratio)")
-    shown = shown.encode(x=x, color=look.colour(), detail=alt.Detail("segment:N"))
+    shown = shown.encode(x=x, detail=[alt.Detail("segment:N"), alt.Detail("series:N")])
     on_line = here["latest"] & here["placed"] & here["ratio"].notna()
     layers: list[Any] = []
     if (on_line & here["low"].notna() & here["high"].notna()).any():
-        layers.append(shown.mark_area(clip=True).encode(y=alt.Y("low:Q"), y2="high:Q", opacity=look.spread(0.18)))
+        layers.append(
+            shown.mark_area(clip=True, color=theme.LIGHT.shade).encode(y=alt.Y("low:Q"), y2="high:Q", opacity=look.spread(0.28))
+        )
     if on_line.any():
-        layers.append(shown.mark_line(clip=True, strokeWidth=1.6).encode(y=y, opacity=look.fade(1.0, 0.12)))
+        layers.append(shown.mark_line(clip=True, strokeWidth=1.6).encode(y=y, stroke=look.series(), opacity=look.fade(1.0, 0.12)))
     if here["target"].notna().any():
         known = base.transform_filter("isValid(datum.target)").transform_aggregate(groupby=["target"])
         layers.append(known.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.LIGHT.ink).encode(y="target:Q"))
@@ -124,7 +130,10 @@ def _points(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: 
     fill, shape = theme.verdict_fill(look.data["verdict"]), theme.verdict_shape(look.data["verdict"])
     dense = len(here) > DENSE
     size = 16 if look.crowded else 36 if dense else 100
-    dots = base.encode(x=x, fill=fill, shape=shape, opacity=look.fade(1.0, 0.15), tooltip=_tooltip())
+    dots = base.transform_calculate(says=SAYS).encode(x=x, fill=fill, shape=shape, tooltip=_tooltip(), description="says:N")
+    dots = dots.encode(opacity=look.fade(1.0, 0.15))
+    if look.pick is not None:
+        dots = dots.encode(stroke=look.series())
     if here["href"].notna().any():
         dots = dots.encode(href=alt.Href("href:N"))
     layers: list[Any] = []
@@ -150,7 +159,7 @@ def _ratio_axis(height: int) -> alt.Axis:
 def _title(here: pd.DataFrame, panel: str) -> alt.TitleParams:
     known = here[here["target"].notna()].sort_values(["x", "run_id"])
     words = f", target {SIGNS[known['direction'].iloc[-1]]} {known['target'].iloc[-1]:g}" if len(known) else ", no target"
-    return alt.TitleParams(panel + words, fontSize=13, fontWeight=600, frame="group", offset=8)
+    return alt.TitleParams(panel + words, fontSize=13, fontWeight=600, frame="bounds", offset=8)
 
 
 def _gap_marks(look: _Look) -> list[Any]:

@@ -77,7 +77,7 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
         base.mark_tick(thickness=2, size=14).encode(y=alt.Y("p90_s:Q")),
         base.mark_point(filled=True, size=80, opacity=1).encode(y=y, shape=shape, tooltip=tip),
     ]
-    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="group", offset=8)
+    title = alt.TitleParams(panel, fontSize=13, fontWeight=600, frame="bounds", offset=8)
     return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=title)
 
 

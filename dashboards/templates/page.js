@@ -27,7 +27,8 @@
   async function embed(place, source, width) {
     const spec = adapted(source, theme() === "dark", width);
     delete spec.title; // the page's heading says it
-    const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + part.split("\n").length, 0);
+    if (place.clientWidth < 480) spec.config.legend.columns = 2;
+    const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + (typeof part === "string" ? part.split("\n") : part).length, 0);
     const options = { actions: false, renderer: rows > 6000 ? "canvas" : "svg", tooltip: { theme: theme() } };
     if (drawn.has(place)) drawn.get(place).finalize();
     const result = await window.vegaEmbed(place, spec, options);

@@ -6,8 +6,10 @@ Loaded by path from the conftests of unit and browser tests.
 import hashlib
 import importlib.util
 import math
+import subprocess
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -76,15 +78,26 @@ class Results:
 
 
 def make_run(
-    factory: ModuleType, index: int, ratios: dict[int, float] | None = None, pairs: int = 3, **overrides: Any
+    factory: ModuleType, index: int, ratios: dict[int, float] | None = None, pairs: int = 3, commit: str = "", **overrides: Any
 ) -> tuple[str, list[Any]]:
-    """(run id, records) of night number `index`; each night has its own commit."""
+    """(run id, records) of night number `index`; each night has its own commit, made up where none is given."""
     started = factory.STARTED + timedelta(days=index)
     run_id = f"{started:%Y%m%dT%H%M%SZ}-{index:06x}"
-    commit = hashlib.sha1(str(index).encode(), usedforsecurity=False).hexdigest()
+    commit = commit or hashlib.sha1(str(index).encode(), usedforsecurity=False).hexdigest()
     source = factory.make_source(commit=commit)
     times = {"started_at": started, "finished_at": started + timedelta(minutes=1)}
     return run_id, factory.make_run(ratios or RATIOS, pairs=pairs, seed=index, run_id=run_id, source=source, **times, **overrides)
+
+
+def git_history(folder: Path, count: int) -> list[str]:
+    """A repository of `count` commits, oldest first."""
+    folder.mkdir()
+    who = ["-c", "user.name=Somebody", "-c", "user.email=somebody@example.org", "-c", "commit.gpgsign=false"]
+    run = partial(subprocess.run, cwd=folder, check=True, capture_output=True, text=True)
+    run(["git", "init", "-q", "."])
+    for number in range(count):
+        run(["git", *who, "commit", "-q", "--allow-empty", "-m", f"change {number}"])
+    return str(run(["git", "rev-list", "--reverse", "HEAD"]).stdout).split()
 
 
 def _leg(value: float) -> float | None:

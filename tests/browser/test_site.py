@@ -1,0 +1,94 @@
+"""The static site in Chromium, no network: every page, each interaction."""
+
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from dashboards.site import NAMES, write_site
+from storage.commits import fill_commits
+
+pytestmark = pytest.mark.browser
+WIDER = "document.documentElement.scrollWidth - window.innerWidth"
+NIGHTS = 14  # enough for the strip to drag over
+
+
+@pytest.fixture(scope="module")
+def site(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = store_maker.Results(tmp_path_factory.mktemp("browser site"))
+    factory = store_maker.record_factory()
+    commits = store_maker.git_history(results.root / "repository", NIGHTS)
+    for night, commit in enumerate(commits):
+        environment = factory.make_environment(
+            fingerprint=f"{night % 2:016x}", machine={"cpu_model": f"CPU {night % 2}", "cores": 2}
+        )
+        results.add_run(
+            *store_maker.make_run(factory, night, ratios={1: 1.0, 8: 4.6}, pairs=2, commit=commit, environment=environment)
+        )
+    fill_commits(results.store, results.root / "repository")
+    return write_site(results.snapshot, results.root / "site").index_html.parent
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
+def test_every_page_draws_and_fits(visit: Any, site: Path, width: int, scheme: str) -> None:
+    for name in NAMES:
+        page = visit(site / f"{name}.html", width=width, scheme=scheme).page
+        assert [place.get_attribute("data-state") for place in page.locator("[data-chart]").all()] == ["drawn"] * (
+            0 if name == "index" else 2 if name == "night" else 1
+        )
+        assert page.evaluate(WIDER) <= 0, name
+        assert page.locator("h1").count() == 1
+        assert page.locator("nav a[aria-current=page]").count() == 1
+
+
+def test_the_pages_are_reached_with_the_keyboard(visit: Any, site: Path) -> None:
+    made = visit(site / "index.html")
+    made.page.keyboard.press("Tab")
+    made.page.keyboard.press("Tab")
+    made.page.keyboard.press("Tab")
+    made.page.keyboard.press("Enter")
+    made.page.wait_for_url("**/trend.html")
+    made.ready()
+
+
+def test_a_series_has_a_line_in_the_order_of_the_commits(visit: Any, site: Path) -> None:
+    page = visit(site / "trend.html").page
+    lines = page.locator("[data-chart] svg .mark-line path[stroke]")
+    assert lines.count() >= 4
+    labels = page.locator("[data-chart] svg .mark-symbol path[aria-label]")
+    assert labels.count() == 2 * NIGHTS
+    assert "1 alone: latency ratio: " in str(labels.first.get_attribute("aria-label"))
+
+
+def test_dragging_over_the_strip_zooms_the_panels(visit: Any, site: Path) -> None:
+    page = visit(site / "trend.html").page
+    ticks = "[...document.querySelectorAll('[data-chart] svg .role-axis-label')][0].textContent"
+    before = page.evaluate(ticks)
+    box = page.locator("[data-chart] svg").bounding_box()
+    strip = page.locator("[data-chart] svg .role-scope[class*='view_']").first.bounding_box()
+    assert box is not None
+    assert strip is not None
+    y = strip["y"] + strip["height"] / 3
+    page.mouse.move(strip["x"] + strip["width"] * 0.5, y)
+    page.mouse.down()
+    page.mouse.move(strip["x"] + strip["width"] * 0.8, y, steps=8)
+    page.mouse.up()
+    page.wait_for_function(f"{ticks} !== {before!r}")
+
+
+def test_a_series_is_singled_out_in_the_legend(visit: Any, site: Path) -> None:
+    page = visit(site / "trend.html").page
+    faint = "document.querySelectorAll('[data-chart] svg .mark-symbol [opacity=\"0.15\"]').length"
+    assert page.evaluate(faint) == 0
+    page.locator("[data-chart] svg .role-legend-label text", has_text="CPU 0").click(force=True)
+    page.wait_for_function(f"{faint} > 0")
+
+
+def test_a_point_leads_to_its_page(visit: Any, site: Path) -> None:
+    made = visit(site / "trend.html")
+    made.page.locator("[data-chart] svg .role-mark.mark-symbol path").first.click()
+    made.page.wait_for_url("**/points/*.html")
+    assert made.page.locator("#targets").count() == 1
+    assert made.page.locator("#records a").count() == 8
+    made.ready()
