@@ -13,6 +13,7 @@ from flows.folders import RunFolder
 from flows.plan import Plan
 from flows.verdicts.judge import Verdict
 from flows.verdicts.overall import overall
+from flows.verdicts.targets import quantity
 from storage.records import Source
 
 SUMMARY_VERSION = 1
@@ -78,18 +79,20 @@ def write_summary(folder: RunFolder, summary: Mapping[str, Any]) -> None:
     _write(folder.summary_markdown, markdown(summary))
 
 
-def targets_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, str]]:
-    """Target, measured, interval, pairs, verdict; levels without a target follow without a verdict."""
+def targets_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, str, str]]:
+    """Target, bound, measured, interval, pairs, verdict; levels without a target follow without a verdict."""
     rows = []
     for target in summary["targets"]:
-        label = f"{target['name']}: {target['describe']}"
-        rows.append((label, _figure(target["ratio"], target["unit"]), _interval(target), str(target["pairs"]), target["status"]))
+        bound = f"{target['direction']} {quantity(target['bound'], target['unit'])}"
+        measured, interval = _figure(target["ratio"], target["unit"]), _interval(target)
+        rows.append((target["name"], bound, measured, interval, str(target["pairs"]), target["status"]))
     judged = {(target["metric"], target["level"]) for target in summary["targets"]}
-    for ratio in summary["ratios"]:
-        if (ratio["metric"], ratio["level"]) not in judged:
-            label = f"{ratio['level']} concurrent: {ratio['metric']}@{ratio['level']}"
-            rows.append((label, _figure(ratio["ratio"], "x"), "-", str(ratio["pairs"]), "no target"))
-    return rows
+    others = [ratio for ratio in summary["ratios"] if (ratio["metric"], ratio["level"]) not in judged]
+    return rows + [_without_target(ratio) for ratio in others]
+
+
+def _without_target(ratio: Mapping[str, Any]) -> tuple[str, str, str, str, str, str]:
+    return f"{ratio['level']} concurrent", "-", _figure(ratio["ratio"], "x"), "-", str(ratio["pairs"]), "no target"
 
 
 def level_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, str, str]]:
@@ -121,13 +124,13 @@ def markdown(summary: Mapping[str, Any]) -> str:
     lines[-1] += f"TP {summary['parameters']['tp']}, workload {summary['parameters']['workload']}, run {summary['run_id']}."
     lines += ["", *_markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", lone_request(summary)]
     lines += ["", *_markdown_table(LEVEL_HEADINGS, level_rows(summary)), ""]
-    lines += [f"- {target['name']}: {target['reason']}" for target in summary["targets"]]
+    lines += [f"- {target['name']} ({target['describe']}): {target['reason']}" for target in summary["targets"]]
     lines += [f"- {note}" for note in summary["notes"]]
     lines += [f"- {failure['measurement']}, attempt {failure['attempt']}: {failure['what']}" for failure in summary["failures"]]
     return "\n".join(lines) + "\n"
 
 
-TARGET_HEADINGS = ("target", "measured", "interval", "pairs", "verdict")
+TARGET_HEADINGS = ("target", "bound", "measured", "interval", "pairs", "verdict")
 LEVEL_HEADINGS = ("level", "mode", "wall per round", "avg request latency", "throughput", "tokens")
 
 
@@ -175,8 +178,8 @@ def _strict(row: Mapping[Any, Any]) -> dict[str, Any]:
 
 def _interval(target: Mapping[str, Any]) -> str:
     if target["low"] is None or target["high"] is None:
-        return "point without an interval" if target["point"] else "-"
-    return f"{_figure(target['low'], target['unit'])} to {_figure(target['high'], target['unit'])}"
+        return "no interval" if target["point"] else "-"
+    return f"{target['low']:.3f} to {target['high']:.3f}"
 
 
 def _figure(value: float | None, unit: str) -> str:
