@@ -62,7 +62,12 @@ def _fill(work: Database, raw: Path, files: list[Path], recompute: Recompute | N
             load_commits(connection, raw / COMMITS_FILE)
     if recompute is not None:
         for run_id in _runs_of(work, files, raw):
-            store_verdicts(work.path, run_id, recompute(work.path, run_id))
+            try:
+                verdicts = recompute(work.path, run_id)
+            except (StoreError, KeyError, TypeError, ValueError) as error:
+                report.rejected.append((raw / run_id, f"{raw / run_id}: its verdicts cannot be worked out again: {error}"))
+            else:
+                store_verdicts(work.path, run_id, verdicts)
     return report
 
 

@@ -38,6 +38,7 @@ while not Path(sys.argv[2]).exists():
         (figures,) = connection.execute("SELECT count(*) FROM level_table").fetchone()
     assert count >= seen, (count, seen)
     seen, looks = count, looks + 1
+    time.sleep(0.05)
 print(looks, seen)
 """
 HOLDER = """

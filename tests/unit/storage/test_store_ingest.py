@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from storage.database import read
 from storage.ingest import ingest
 from storage.records import digest
 
@@ -143,9 +144,9 @@ def test_the_store_never_holds_nan(kit: Any, results: Any) -> None:
         kit.make.make_record(spec={"new_tokens": 1}, measurement="single token", record_id="5" * 32),
     ]
     assert ingest(results.store, results.write(records)).added == 2
-    for table, column in results.query(
-        """SELECT table_name, column_name FROM duckdb_columns()
+    sql = """SELECT table_name, column_name FROM duckdb_columns()
         WHERE data_type = 'DOUBLE' AND database_name = 'store' AND NOT internal"""
-    ):
-        values = [value for (value,) in results.query(f'SELECT "{column}" FROM {table}') if value is not None]
-        assert all(math.isfinite(value) for value in values), (table, column)
+    with read(results.root) as connection:
+        for table, column in connection.execute(sql).fetchall():
+            values = connection.execute(f'SELECT "{column}" FROM {table} WHERE "{column}" IS NOT NULL').fetchall()
+            assert all(math.isfinite(value) for (value,) in values), (table, column)

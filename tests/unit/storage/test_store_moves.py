@@ -84,6 +84,23 @@ def test_rebuild_goes_on_past_a_broken_run_file(kit: Any, results: Any) -> None:
     assert "run.json" in str(report)
 
 
+def test_rebuild_goes_on_past_a_run_that_cannot_be_judged(kit: Any, results: Any) -> None:
+    filled(kit, results)
+    ingest(results.store, results.write(kit.make.make_run({2: 1.8}, pairs=1, run_id="other")))
+
+    def partly(store: Path, run_id: str) -> list[dict[str, Any]]:
+        if run_id == RUN:
+            raise ValueError("plan.json: not a plan")
+        return verdicts_of(store, run_id)
+
+    report = rebuild(results.root, results.store, recompute=partly)
+    assert (
+        results.root / RUN,
+        f"{results.root / RUN}: its verdicts cannot be worked out again: plan.json: not a plan",
+    ) in report.rejected
+    assert results.query("SELECT run_id FROM verdicts") == [("other",)]
+
+
 def test_export_and_import_restore_all(kit: Any, results: Any, tmp_path: Path) -> None:
     filled(kit, results)
     later = kit.make.make_run({2: 1.9}, pairs=1, run_id="later")
