@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards import downsample, overview, pages, run_frames, run_view
+from dashboards import downsample, frames, overview, pages, run_frames, run_view
 from dashboards.charts.leg_throughput import leg_throughput
 from dashboards.charts.level_scaling import level_scaling
 from dashboards.charts.memory_limits import memory_limits
@@ -21,7 +21,9 @@ from storage import queries
 NAMES = ("index", "trend", "legs", "scaling", "latency", "limits", "night")
 TITLES = ("Overview", "Trend", "Legs", "Scaling", "Latency", "Limits", "Night")
 NAVIGATION = [{"href": f"{name}.html", "text": title} for name, title in zip(NAMES, TITLES, strict=True)]
-POINT_PAGES = 250  # runs with a page of their own, the newest and those the trend keeps
+POINT_PAGES = 60  # runs with a page of their own, the newest first: about 15 kB each
+TREND_POINTS = 4000  # of all lines together
+LEG_RUNS = 400  # runs on the page of the legs
 FOOTER = "Made by paceline from its store; these files work without a network."
 
 
@@ -73,7 +75,7 @@ def write_site(
     if changes is not None and len(changes):
         history = history.merge(changes, how="left", on=["run_id", "series", "level", "metric"])
     site = _Site(snapshot, out_dir, commit_url_template, history, series_names(snapshot))
-    thinned = downsample.thin(history)
+    thinned = downsample.thin(history, TREND_POINTS)
     runs = _runs_with_pages(thinned.frame)
     newest = run_frames.newest_run(snapshot)
     _assets(site)
@@ -123,8 +125,11 @@ def _trend(site: _Site, thinned: downsample.Thinned, runs: list[str]) -> None:
 
 def _legs(site: _Site, kept: pd.DataFrame) -> None:
     legs = run_frames.legs(site.snapshot)
-    legs = named(legs[legs["run_id"].isin(set(kept["run_id"]))], site.names)
-    site.page("legs.html", headline="Which leg moved?", charts=[pages.figure("legs", leg_throughput(legs))])
+    runs = sorted(set(kept["run_id"]))
+    shown = runs[-LEG_RUNS:]
+    legs = named(legs[legs["run_id"].isin(set(shown))], site.names)
+    lede = f"The newest {len(shown)} of {frames.count(len(runs), 'run')} drawn in the trend." if len(shown) < len(runs) else ""
+    site.page("legs.html", headline="Which leg moved?", lede=lede, charts=[pages.figure("legs", leg_throughput(legs))])
 
 
 def _run_pages(site: _Site, run_id: str | None) -> None:

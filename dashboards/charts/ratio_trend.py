@@ -129,7 +129,7 @@ def _points(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: 
     """Interval bars and points by verdict; what has no ratio stands at the foot."""
     fill, shape = theme.verdict_fill(look.data["verdict"]), theme.verdict_shape(look.data["verdict"])
     dense = len(here) > DENSE
-    size = 16 if look.crowded else 36 if dense else 100
+    size = 14 if look.crowded or len(here) > 5 * DENSE else 36 if dense else 100
     dots = base.transform_calculate(says=SAYS).encode(x=x, fill=fill, shape=shape, tooltip=_tooltip(), description="says:N")
     dots = dots.encode(opacity=look.fade(1.0, 0.15))
     if look.pick is not None:
