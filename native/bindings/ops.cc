@@ -148,7 +148,8 @@ class CpuOps {
   }
 
   void gather(const Array<float>& in, const std::vector<int32_t>& index, const Array<float>& out) {
-    ops_->gather(data_of(in, "in"), index, static_cast<int>(in.shape(1)), data_of(out, "out"));
+    ops_->gather(data_of(in, "in"), index.data(), static_cast<int>(index.size()), static_cast<int>(in.shape(1)),
+                 data_of(out, "out"));
   }
 
   void argmax(const Array<float>& x, const Array<float>& value, const Array<int32_t>& index) {

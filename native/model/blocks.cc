@@ -55,9 +55,8 @@ void run_delta_net(const Context& context, const StepRows& rows, int layer, cons
   float* z = qkv + int64_t{count} * ld_qkv;
   float* ba = z + int64_t{count} * ld_z;
   normalise(context, count, weights.input_norm);
-  context.ops.linear(*weights.in_qkv, scratch.normed, count, qkv, ld_qkv);
-  context.ops.linear(*weights.in_z, scratch.normed, count, z, ld_z);
-  context.ops.linear(*weights.in_ba, scratch.normed, count, ba, ld_ba);
+  const ops::LinearJob products[] = {{weights.in_qkv, qkv, ld_qkv}, {weights.in_z, z, ld_z}, {weights.in_ba, ba, ld_ba}};
+  context.ops.linears(products, scratch.normed, count);
   const auto run = [&](int begin, int rows_of_form, bool chunked) {
     if (rows_of_form == 0) return;
     const ops::DeltaNetInput in = {
@@ -84,10 +83,8 @@ void run_delta_net(const Context& context, const StepRows& rows, int layer, cons
 
 void run_mlp(const Context& context, const StepRows& rows, const MlpWeights& weights) {
   const Scratch& scratch = context.scratch;
-  const int width = context.shard.intermediate;
   normalise(context, rows.all.count, weights.norm);
-  context.ops.linear(*weights.gate_up, scratch.normed, rows.all.count, scratch.wide, 2 * width);
-  context.ops.swiglu(scratch.wide, rows.all.count, width, scratch.narrow);
+  context.ops.gated_linear(*weights.gate_up, scratch.normed, rows.all.count, scratch.wide, scratch.narrow);
   add_product(context, rows.all.count, *weights.down);
 }
 

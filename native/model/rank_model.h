@@ -39,7 +39,9 @@ class RankModel {
   void forward(const Step& step, StepOutput& output);
 
  private:
-  void answer(const Step& step, StepOutput& output);  // final norm, head, largest logits
+  void upload(const Step& step);
+  void compute(const StepRows& rows, const int32_t* wanted, int count);  // all of a step that runs on the backend
+  void collect(const Step& step, StepOutput& output);                    // what comes back to the host
 
   const ModelConfig& config_;
   const Shard shard_;
@@ -53,8 +55,8 @@ class RankModel {
   Embedding embedding_;
   const float* norm_ = nullptr;        // [hidden_size]
   const ops::Linear* head_ = nullptr;  // [vocab_rows, hidden_size]
-  std::vector<float> best_;            // [slots]
-  std::vector<int32_t> index_;         // [slots]
+  std::vector<int32_t> sent_;          // of a step: slots, positions, tokens, then the wanted rows
+  std::vector<uint32_t> received_;     // [2, wanted]: bits of the largest logits, then their columns
 };
 
 }  // namespace paceline::model

@@ -30,8 +30,8 @@ size_t rope_bytes(const ModelConfig& c, const Capacity& capacity) {
 }
 
 struct ScratchBytes {
-  size_t rows, hidden, normed, wide, narrow, picked, logits, best, index;
-  size_t sum() const { return rows + hidden + normed + wide + narrow + picked + logits + best + index; }
+  size_t rows, hidden, normed, wide, narrow, picked, logits, best;
+  size_t sum() const { return rows + hidden + normed + wide + narrow + picked + logits + best; }
 };
 
 ScratchBytes scratch_bytes(const ModelConfig& c, const Shard& shard, const Capacity& capacity) {
@@ -42,15 +42,14 @@ ScratchBytes scratch_bytes(const ModelConfig& c, const Shard& shard, const Capac
   const int64_t wide = std::max({attention, delta_net, 2 * int64_t{shard.intermediate}});
   const int64_t narrow = std::max({heads, values, int64_t{shard.intermediate}});
   return {
-      .rows = product({3, capacity.rows}) * sizeof(int32_t),
+      .rows = (product({3, capacity.rows}) + product({capacity.slots})) * sizeof(int32_t),
       .hidden = product({capacity.rows, c.hidden_size}) * sizeof(float),
       .normed = product({capacity.rows, c.hidden_size}) * sizeof(uint16_t),
       .wide = product({capacity.rows, wide}) * sizeof(float),
       .narrow = product({capacity.rows, narrow}) * sizeof(uint16_t),
       .picked = product({capacity.slots, c.hidden_size}) * sizeof(float),
       .logits = product({capacity.slots, std::max(shard.vocab_rows, 1)}) * sizeof(float),
-      .best = product({capacity.slots}) * sizeof(float),
-      .index = product({capacity.slots}) * sizeof(int32_t),
+      .best = product({2, capacity.slots}) * sizeof(float),
   };
 }
 
@@ -120,7 +119,6 @@ Scratch::Scratch(const ModelConfig& c, const Shard& shard, const Capacity& capac
   keep(picked, bytes.picked);
   keep(logits, bytes.logits);
   keep(best, bytes.best);
-  keep(index, bytes.index);
 }
 
 }  // namespace paceline::model

@@ -42,15 +42,14 @@ class State {
 struct Scratch {
   Scratch(const ModelConfig& config, const Shard& shard, const Capacity& capacity, ops::Ops& ops);
 
-  int32_t* rows;     // [3, capacity.rows]: slots, positions, tokens
+  int32_t* rows;     // [3 * capacity.rows + slots]: slots, positions, tokens, then the rows whose logits are wanted
   float* hidden;     // [rows, hidden_size]: the residual stream
   uint16_t* normed;  // [rows, hidden_size] bfloat16: input of the column-parallel products
   float* wide;       // [rows, widest]: outputs of the column-parallel products
   uint16_t* narrow;  // [rows, narrowest]: bfloat16 inputs of the row-parallel products
   float* picked;     // [slots, hidden_size]: rows whose logits are wanted
   float* logits;     // [slots, vocab_rows]
-  float* best;       // [slots]: largest logit of this rank's vocabulary rows
-  int32_t* index;    // [slots]: its row
+  float* best;       // [2, slots]: largest logits of this rank's vocabulary rows, then their rows as int32
 
  private:
   std::vector<std::unique_ptr<ops::Buffer>> buffers_;

@@ -27,7 +27,7 @@ class CpuOps final : public Ops {
   void attention(const Rows& rows, const AttentionInput& in, const KvCache& cache, uint16_t* out) override;
   void delta_net(const Rows& rows, const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state, bool chunked,
                  uint16_t* out) override;
-  void gather(const float* in, std::span<const int32_t> index, int width, float* out) override;
+  void gather(const float* in, const int32_t* index, int count, int width, float* out) override;
   void argmax(const float* x, int rows, int width, int ld, float* value, int32_t* index) override;
   void add_partials(std::span<const float* const> partials, int64_t count, float* target) override;
   void synchronize() override {}
