@@ -131,6 +131,7 @@ class Engine:
 class Request:
     """A handle, which outlives its engine. Every method may be called from any thread; waiting releases the GIL and heeds signals."""
 
+    def __init__(self, *args: object, **kwargs: object) -> None: ...  # raises TypeError: submit makes them
     @property
     def id(self) -> int: ...
     @property
