@@ -5,13 +5,12 @@
 namespace paceline::ops::cpu {
 namespace {
 
-constexpr int kMaxGroup = 64;  // query heads of a KV head; simd/attention.h keeps a running softmax for each
+constexpr int kBlockQueries =
+    64;  // queries that go over a KV head together: enough to use each key often, few enough for the cache
 
 void check_shape(const AttentionInput& in, const KvCache& cache) {
   check<ConfigError>(cache.kv_heads > 0 && in.heads % cache.kv_heads == 0, "heads is ", in.heads, ", must be a multiple of the ",
                      cache.kv_heads, " KV heads");
-  check<ConfigError>(in.heads / cache.kv_heads <= kMaxGroup, "heads is ", in.heads, ", at most ", kMaxGroup,
-                     " may share a KV head");
   check<ConfigError>(in.rotary_dim % 2 == 0 && in.rotary_dim <= cache.head_dim, "rotary_dim is ", in.rotary_dim,
                      ", must be even and at most the head_dim of ", cache.head_dim);
 }
@@ -42,19 +41,24 @@ void CpuOps::attention(const Rows& rows, const AttentionInput& in, const KvCache
     }
   });
   const int group = in.heads / cache.kv_heads;
-  stride(items, [&](int64_t item, int thread) {
-    const int64_t row = item / cache.kv_heads, head = item % cache.kv_heads;
-    const float* queries = in.qkv + row * in.ld + head * group * query_stride;
-    vector_.attend({.queries = queries,
-                    .query_stride = query_stride,
-                    .gate = in.gated ? queries + dim : nullptr,
-                    .norm = norm(in.q_norm, row),
+  find_runs(rows, std::max(1, kBlockQueries / group));
+  stride(static_cast<int64_t>(runs_.size()) * cache.kv_heads, [&](int64_t item, int thread) {
+    const Run& run = runs_[item / cache.kv_heads];
+    const int64_t head = item % cache.kv_heads;
+    const float* queries = in.qkv + static_cast<int64_t>(run.first) * in.ld + head * group * query_stride;
+    vector_.attend({.rows = run.count,
+                    .position = run.position,
                     .heads = group,
-                    .keys = cache.key + cache_start(row, head),
-                    .values = cache.value + cache_start(row, head),
-                    .length = rows.position[row] + 1,
-                    .scratch = scratch(thread, attend_scratch(group, cache.head_dim)),
-                    .out = out + row * in.heads * dim + head * group * dim});
+                    .queries = queries,
+                    .gate = in.gated ? queries + dim : nullptr,
+                    .ld = in.ld,
+                    .query_stride = query_stride,
+                    .norm = norm(in.q_norm, run.first),
+                    .keys = cache.key + cache_start(run.first, head),
+                    .values = cache.value + cache_start(run.first, head),
+                    .scratch = scratch(thread, attend_scratch(run.count * group, cache.head_dim)),
+                    .out = out + (static_cast<int64_t>(run.first) * in.heads + head * group) * dim,
+                    .ld_out = in.heads * dim});
   });
 }
 

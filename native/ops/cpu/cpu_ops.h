@@ -46,7 +46,7 @@ class CpuOps final : public Ops {
   struct Run {
     int first, count, slot, position;
   };
-  void find_runs(const Rows& rows);
+  void find_runs(const Rows& rows, int longest);  // fills runs_; a run of more than `longest` rows is cut
   void convolve_runs(const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state);
   void delta_head(const Run& run, int head, const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state,
                   bool chunked, float* scratch, uint16_t* out);

@@ -23,11 +23,11 @@ float logistic(float x) { return 1.0f / (1.0f + std::exp(-x)); }
 
 }  // namespace
 
-void CpuOps::find_runs(const Rows& rows) {
+void CpuOps::find_runs(const Rows& rows, int longest) {
   runs_.clear();
   for (int row = 0; row < rows.count; ++row) {
-    const bool follows =
-        !runs_.empty() && runs_.back().slot == rows.slot[row] && runs_.back().position + runs_.back().count == rows.position[row];
+    const bool follows = !runs_.empty() && runs_.back().count < longest && runs_.back().slot == rows.slot[row] &&
+                         runs_.back().position + runs_.back().count == rows.position[row];
     if (follows) {
       ++runs_.back().count;
     } else {
@@ -106,7 +106,7 @@ void CpuOps::delta_head(const Run& run, int head, const DeltaNetShape& shape, co
 void CpuOps::delta_net(const Rows& rows, const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state,
                        bool chunked, uint16_t* out) {
   check_shape(shape);
-  find_runs(rows);
+  find_runs(rows, rows.count);
   convolved_.reserve(static_cast<size_t>(rows.count) * shape.channels() * sizeof(float));
   convolve_runs(shape, in, state);
   stride(static_cast<int64_t>(runs_.size()) * shape.value_heads, [&](int64_t item, int thread) {

@@ -47,21 +47,25 @@ struct HeadNorm {       // RMS norm of one head, then RoPE of its leading dimens
   int head_dim, rotary_dim;
 };
 
-struct AttendCall {      // one row's query heads that share a KV head
-  const float* queries;  // first query head of the group
-  int64_t query_stride;  // elements from a query head to the next
-  const float* gate;     // first gate head (same stride), or null
-  HeadNorm norm;         // q_norm
+struct AttendCall {      // the query heads that share a KV head, of consecutive rows of one slot
+  int rows;              // their positions ascend by one
+  int position;          // of the first row; row i sees position + i + 1 keys
   int heads;             // query heads in the group
-  const uint16_t* keys;  // [length, head_dim] bfloat16
+  const float* queries;  // first query head of the first row
+  const float* gate;     // likewise of the gates, or null
+  int64_t ld;            // elements from a row to the next
+  int64_t query_stride;  // elements from a head to the next
+  HeadNorm norm;         // q_norm, with the rope of the first row
+  const uint16_t* keys;  // [position + rows, head_dim] bfloat16
   const uint16_t* values;
-  int length;      // positions seen: the row's position + 1
-  float* scratch;  // attend_scratch(heads, head_dim) floats
-  uint16_t* out;   // [heads, head_dim] bfloat16
+  float* scratch;  // attend_scratch(rows * heads, head_dim) floats
+  uint16_t* out;   // [rows, ld_out], at the group's first head: [heads, head_dim] bfloat16
+  int64_t ld_out;
 };
 
-constexpr int64_t attend_scratch(int heads, int head_dim) {
-  return static_cast<int64_t>(heads) * (3 * head_dim + kAttentionSplit) + 64;
+constexpr int64_t attend_scratch(int queries, int head_dim) {
+  constexpr int64_t kMostTileRows = 4;
+  return static_cast<int64_t>(queries) * (2 * head_dim + 2) + kMostTileRows * (head_dim + kAttentionSplit);
 }
 
 struct ConvolveCall {  // `width` channels from one on, for one run of rows in one slot

@@ -57,6 +57,7 @@ inline __m256 column_scales(const BlockScale& scale, int column) {  // of 8 colu
 
 struct Micro {
   static constexpr int kRows = 4;
+  static constexpr bool kOnePass = false;
 
   template <int M>
   static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {

@@ -58,6 +58,7 @@ inline __m512 column_scales(const BlockScale& scale, int column) {  // of 16 col
 
 struct Micro {
   static constexpr int kRows = 8;
+  static constexpr bool kOnePass = true;
 
   template <int M>
   static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {

@@ -24,6 +24,7 @@ inline void add_pair(__m512i first, __m512i second, const Activations& x, int64_
 
 struct Micro {
   static constexpr int kRows = 8;
+  static constexpr bool kOnePass = true;
 
   template <int M>
   static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {

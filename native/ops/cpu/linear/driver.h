@@ -1,6 +1,7 @@
 // The loop over blocks that the vector products share; included by linear/<isa>.cc, which brings the microkernels:
 //   struct Micro {
-//     static constexpr int kRows;   // most rows of one microkernel
+//     static constexpr int kRows;      // most rows of one microkernel
+//     static constexpr bool kOnePass;  // whether it reads its weights once, not one half of the columns after the other
 //     template <int M> static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y);
 //     template <int M> static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y);
 //   };
@@ -66,7 +67,7 @@ inline void one_block(const LinearCall& call, int64_t block, Target y) {
   const PackedPart& part = *call.part;
   for (int row = 0; row < call.rows; ++row) memset(y.data + row * y.ld, 0, kBlockColumns * sizeof(float));
   const int groups = (call.rows + Micro::kRows - 1) / Micro::kRows;
-  const int64_t step = groups == 1 ? part.depth : kDepthStep;
+  const int64_t step = groups == 1 && Micro::kOnePass ? part.depth : kDepthStep;
   for (int64_t k = 0; k < part.depth; k += step) {
     const int64_t depth = part.depth - k < step ? part.depth - k : step;
     for (int group = 0; group < groups; ++group) {

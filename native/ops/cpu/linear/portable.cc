@@ -16,6 +16,7 @@ constexpr auto kFp8ToBf16 = [] {
 
 struct Micro {
   static constexpr int kRows = 4;
+  static constexpr bool kOnePass = true;
 
   template <int M>
   static void add_pair(const float (&even)[kBlockColumns], const float (&odd)[kBlockColumns], const Activations& x, int64_t k,

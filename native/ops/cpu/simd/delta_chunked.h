@@ -28,30 +28,38 @@ inline void add_scaled(float factor, const float* x, int64_t count, float* out) 
       [&](int64_t i, int n) { store(out + i, fma(f, load(x + i, n), load(out + i, n)), n); });
 }
 
-// out[r * ld_out + c] = a[r] . b[c] for four rows of a and one b: b is loaded once.
-inline void dot_four(const float* a, int64_t ld_a, const float* b, int count, float* out, int64_t ld_out) {
-  Vec total[4] = {set(0.0f), set(0.0f), set(0.0f), set(0.0f)};
+// out[r, c] = a[r] . b[c] for kTileRows rows of a and four of b, whose rows are `count` long.
+inline void product_tile(const float* a, const float* b, int count, float* out, int64_t ld_out) {
+  Vec total[4 * kTileRows];
+  for (Vec& lanes : total) lanes = set(0.0f);
+  const auto accumulate = [&](auto&& row) {
+    Vec x[4];
+    for (int c = 0; c < 4; ++c) x[c] = row(b + c * count);
+    for (int r = 0; r < kTileRows; ++r) {
+      const Vec y = row(a + r * count);
+      for (int c = 0; c < 4; ++c) total[4 * r + c] = fma(y, x[c], total[4 * r + c]);
+    }
+  };
   for_lanes(
-      count,
-      [&](int64_t i) {
-        const Vec x = load(b + i);
-        for (int r = 0; r < 4; ++r) total[r] = fma(load(a + r * ld_a + i), x, total[r]);
-      },
-      [&](int64_t i, int n) {
-        const Vec x = load(b + i, n);
-        for (int r = 0; r < 4; ++r) total[r] = fma(load(a + r * ld_a + i, n), x, total[r]);
-      });
-  for (int r = 0; r < 4; ++r) out[r * ld_out] = sum(total[r]);
+      count, [&](int64_t i) { accumulate([=](const float* p) { return load(p + i); }); },
+      [&](int64_t i, int n) { accumulate([=](const float* p) { return load(p + i, n); }); });
+  tile_sums(total, out, ld_out);
 }
 
-// out[r, c] = a[r] . b[c]: a [rows, count], b [columns, count]
-inline void products(const float* a, int rows, const float* b, int columns, int count, float* out) {
-  for (int c = 0; c < columns; ++c) {
-    const float* column = b + static_cast<int64_t>(c) * count;
-    int r = 0;
-    for (; r + 4 <= rows; r += 4)
-      dot_four(a + static_cast<int64_t>(r) * count, count, column, count, out + static_cast<int64_t>(r) * columns + c, columns);
-    for (; r < rows; ++r) out[static_cast<int64_t>(r) * columns + c] = dot(a + static_cast<int64_t>(r) * count, column, count);
+// out[r, c] = a[r] . b[c]: a [rows, count], b [columns, count]. `lower`: only c <= r is wanted, the rest may stay undefined.
+inline void products(const float* a, int rows, const float* b, int columns, int count, bool lower, float* out) {
+  for (int r = 0; r < rows; r += kTileRows) {
+    const int tile_rows = rows - r < kTileRows ? rows - r : kTileRows;
+    const int wanted = lower && r + tile_rows < columns ? r + tile_rows : columns;
+    const float* own = a + static_cast<int64_t>(r) * count;
+    float* row = out + static_cast<int64_t>(r) * columns;
+    int c = 0;
+    if (tile_rows == kTileRows) {
+      for (; c + 4 <= wanted; c += 4) product_tile(own, b + static_cast<int64_t>(c) * count, count, row + c, columns);
+    }
+    for (; c < wanted; ++c) {
+      for (int i = 0; i < tile_rows; ++i) row[i * columns + c] = dot(own + i * count, b + static_cast<int64_t>(c) * count, count);
+    }
   }
 }
 
@@ -69,10 +77,10 @@ inline void load_chunk(const DeltaCall& call, int first, DeltaChunk& chunk) {
 // u and o from the state before the chunk, row after row: the triangular system by forward substitution.
 inline void solve_chunk(const DeltaCall& call, int first, const DeltaChunk& chunk) {
   const int width = call.value_dim;
-  products(chunk.k, chunk.rows, call.state, width, call.key_dim, chunk.u);
-  products(chunk.q, chunk.rows, call.state, width, call.key_dim, chunk.o);
-  products(chunk.k, chunk.rows, chunk.k, chunk.rows, call.key_dim, chunk.kk);
-  products(chunk.q, chunk.rows, chunk.k, chunk.rows, call.key_dim, chunk.qk);
+  products(chunk.k, chunk.rows, call.state, width, call.key_dim, false, chunk.u);
+  products(chunk.q, chunk.rows, call.state, width, call.key_dim, false, chunk.o);
+  products(chunk.k, chunk.rows, chunk.k, chunk.rows, call.key_dim, true, chunk.kk);
+  products(chunk.q, chunk.rows, chunk.k, chunk.rows, call.key_dim, true, chunk.qk);
   for (int i = 0; i < chunk.rows; ++i) {
     float *u = chunk.u + i * width, *o = chunk.o + i * width;
     const float* v = call.v + (first + i) * call.ld;
@@ -91,26 +99,37 @@ inline void solve_chunk(const DeltaCall& call, int first, const DeltaChunk& chun
   }
 }
 
+// kColumns consecutive state columns take the whole chunk; chunk.u holds e^(G_last - G_i) u_i.
+template <int kColumns>
+inline void advance_columns(const DeltaCall& call, const DeltaChunk& chunk, int first, float decay) {
+  float* state = call.state + static_cast<int64_t>(first) * call.key_dim;
+  const auto advance = [&](auto&& get, auto&& put) {
+    Vec column[kColumns];
+    for (int c = 0; c < kColumns; ++c) column[c] = get(state + c * call.key_dim) * set(decay);
+    for (int i = 0; i < chunk.rows; ++i) {
+      const Vec key = get(chunk.k + i * call.key_dim);
+      const float* u = chunk.u + i * call.value_dim + first;
+      for (int c = 0; c < kColumns; ++c) column[c] = fma(set(u[c]), key, column[c]);
+    }
+    for (int c = 0; c < kColumns; ++c) put(state + c * call.key_dim, column[c]);
+  };
+  for_lanes(
+      call.key_dim,
+      [&](int64_t i) { advance([=](const float* p) { return load(p + i); }, [=](float* p, Vec v) { store(p + i, v); }); },
+      [&](int64_t i, int n) {
+        advance([=](const float* p) { return load(p + i, n); }, [=](float* p, Vec v) { store(p + i, v, n); });
+      });
+}
+
 inline void advance_state(const DeltaCall& call, const DeltaChunk& chunk) {
-  const float last = chunk.summed[chunk.rows - 1];
-  const Vec decay = set(expf(last));
-  for (int i = 0; i < chunk.rows; ++i) {  // u becomes e^(G_last - G_i) u
+  const float last = chunk.summed[chunk.rows - 1], decay = expf(last);
+  for (int i = 0; i < chunk.rows; ++i) {
     const float factor = expf(last - chunk.summed[i]);
     for (int c = 0; c < call.value_dim; ++c) chunk.u[i * call.value_dim + c] *= factor;
   }
-  for (int c = 0; c < call.value_dim; ++c) {
-    float* column = call.state + static_cast<int64_t>(c) * call.key_dim;
-    const auto step = [&](Vec s, auto&& key) {
-      s = s * decay;
-      for (int i = 0; i < chunk.rows; ++i) s = fma(set(chunk.u[i * call.value_dim + c]), key(chunk.k + i * call.key_dim), s);
-      return s;
-    };
-    for_lanes(
-        call.key_dim, [&](int64_t i) { store(column + i, step(load(column + i), [=](const float* k) { return load(k + i); })); },
-        [&](int64_t i, int n) {
-          store(column + i, step(load(column + i, n), [=](const float* k) { return load(k + i, n); }), n);
-        });
-  }
+  int c = 0;
+  for (; c + 8 <= call.value_dim; c += 8) advance_columns<8>(call, chunk, c, decay);
+  for (; c < call.value_dim; ++c) advance_columns<1>(call, chunk, c, decay);
 }
 
 inline void delta_chunked(const DeltaCall& call) {

@@ -40,6 +40,24 @@ inline float sum(Vec a) {
   return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
+// out[row * ld + column] = sum(tile[4 * row + column]) for kTileRows rows of four: the folds of sum(), for eight vectors at a
+// time.
+constexpr int kTileRows = 2;
+inline void tile_sums(const Vec (&tile)[4 * kTileRows], float* out, int64_t ld) {
+  __m256 folded[4];
+  for (int i = 0; i < 4; ++i) {  // row 0 in the lower half, row 1 in the upper
+    const __m256 a = tile[i].v, b = tile[4 + i].v;
+    folded[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const __m256d a = _mm256_castps_pd(folded[2 * i]), b = _mm256_castps_pd(folded[2 * i + 1]);
+    folded[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));
+  }
+  const __m256 sums = _mm256_add_ps(_mm256_shuffle_ps(folded[0], folded[1], 0x88), _mm256_shuffle_ps(folded[0], folded[1], 0xdd));
+  _mm_storeu_ps(out, _mm256_castps256_ps128(sums));
+  _mm_storeu_ps(out + ld, _mm256_extractf128_ps(sums, 1));
+}
+
 inline float largest(Vec a) {  // of lanes that hold no NaN
   __m128 quarter = _mm_max_ps(_mm256_castps256_ps128(a.v), _mm256_extractf128_ps(a.v, 1));
   quarter = _mm_max_ps(quarter, _mm_movehl_ps(quarter, quarter));

@@ -39,6 +39,33 @@ inline float sum(Vec a) {
   return _mm_cvtss_f32(_mm_add_ss(quarter, _mm_movehdup_ps(quarter)));
 }
 
+// out[row * ld + column] = sum(tile[4 * row + column]) for kTileRows rows of four: the folds of sum(), for sixteen vectors at a
+// time.
+constexpr int kTileRows = 4;
+inline void tile_sums(const Vec (&tile)[4 * kTileRows], float* out, int64_t ld) {
+  __m512 folded[8];
+  for (int i = 0; i < 8; ++i) {
+    const __m512 a = tile[2 * i].v, b = tile[2 * i + 1].v;
+    folded[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
+  }
+  for (int i = 0; i < 4; ++i) {
+    const __m512 a = folded[2 * i], b = folded[2 * i + 1];
+    folded[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+  }
+  for (int i = 0; i < 2; ++i) {
+    const __m512d a = _mm512_castps_pd(folded[2 * i]), b = _mm512_castps_pd(folded[2 * i + 1]);
+    folded[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));
+  }
+  const __m512 sums = _mm512_add_ps(_mm512_shuffle_ps(folded[0], folded[1], 0x88), _mm512_shuffle_ps(folded[0], folded[1], 0xdd));
+  const __m512i order =
+      _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);  // lane 4 c + r holds row r, column c
+  const __m512 rows = _mm512_permutexvar_ps(order, sums);
+  _mm_storeu_ps(out, _mm512_castps512_ps128(rows));
+  _mm_storeu_ps(out + ld, _mm512_extractf32x4_ps(rows, 1));
+  _mm_storeu_ps(out + 2 * ld, _mm512_extractf32x4_ps(rows, 2));
+  _mm_storeu_ps(out + 3 * ld, _mm512_extractf32x4_ps(rows, 3));
+}
+
 inline float largest(Vec a) { return _mm512_reduce_max_ps(a.v); }  // of lanes that hold no NaN
 
 inline Vec round_nearest(Vec a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)}; }

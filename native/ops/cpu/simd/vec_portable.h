@@ -64,6 +64,12 @@ inline bool any_nan(Vec a) {
 }
 
 inline float sum(Vec a) { return (a.v[0] + a.v[2]) + (a.v[1] + a.v[3]); }
+// out[row * ld + column] = sum(tile[4 * row + column]) for kTileRows rows of four.
+constexpr int kTileRows = 2;
+inline void tile_sums(const Vec (&tile)[4 * kTileRows], float* out, int64_t ld) {
+  for (int i = 0; i < 4 * kTileRows; ++i) out[i / 4 * ld + i % 4] = sum(tile[i]);
+}
+
 inline float largest(Vec a) {  // of lanes that hold no NaN
   const float low = a.v[0] > a.v[1] ? a.v[0] : a.v[1], high = a.v[2] > a.v[3] ? a.v[2] : a.v[3];
   return low > high ? low : high;
