@@ -82,8 +82,8 @@ class MatrixPart:
 class Engine:
     """One model on `tp` ranks. Load with set_*, then finish_loading, then submit. Every method may be called from any thread.
 
-    set_* for different ranks run side by side when called from different threads. After close() all but stats, reset_peaks, facts and
-    close raise EngineClosed. The constructor raises ConfigError, and OutOfMemoryError before it allocates anything.
+    set_* for different ranks run side by side when called from different threads. After close() all but stats, reset_peaks, facts
+    and close raise EngineClosed. The constructor raises ConfigError, and OutOfMemoryError before it allocates anything.
     """
 
     def __init__(self, config: ModelConfig, options: EngineOptions) -> None: ...
@@ -91,7 +91,7 @@ class Engine:
     # "layers.N.{in_qkv,in_z,in_ba,conv,dt_bias,a_log,linear_norm,out}". Norm vectors hold the multiplier itself.
     def set_matrix(self, rank: int, name: str, parts: Sequence[MatrixPart]) -> None: ...
     def set_vector(self, rank: int, name: str, values: npt.NDArray[np.float32]) -> None: ...  # 1-D, or 2-D for "conv"
-    def set_embedding(self, table: npt.NDArray[Any], dtype: str) -> None: ...  # whole table, shared by ranks, kept alive, not copied
+    def set_embedding(self, table: npt.NDArray[Any], dtype: str) -> None: ...  # shared by ranks, kept alive, not copied
     def finish_loading(self) -> None: ...  # raises WeightError naming what is missing; starts the scheduler
     def submit(
         self,
@@ -119,8 +119,8 @@ class Engine:
         steps == prefill_steps + decode_steps
         sum(rows_per_step.values()) == decode_steps since reset_peaks   (rows of a decode step -> number of such steps)
 
-        Also peak_running and peak_waiting since reset_peaks, prefill_seconds and decode_seconds spent inside steps, prompt_tokens (rows
-        of prefill steps) and generated_tokens (committed).
+        Also peak_running and peak_waiting since reset_peaks, prefill_seconds and decode_seconds spent inside steps, prompt_tokens
+        (rows of prefill steps) and generated_tokens (committed).
         """
     def reset_peaks(self) -> None: ...  # peaks start from what is now, the histogram from nothing; counters go on
     def memory(self) -> dict[str, int]: ...  # bytes: weights, kv_cache, state, scratch
@@ -129,7 +129,7 @@ class Engine:
     def close(self) -> None: ...  # ends every request with a definite outcome, gives the memory back; idempotent
 
 class Request:
-    """A handle, which outlives its engine. Every method may be called from any thread; waiting releases the GIL and heeds signals."""
+    """A handle; it outlives its engine. Every method may be called from any thread; waiting frees the GIL and heeds signals."""
 
     def __init__(self, *args: object, **kwargs: object) -> None: ...  # raises TypeError: submit makes them
     @property
@@ -147,7 +147,7 @@ class Request:
     @property
     def finished_ns(self) -> int: ...  # 0 until it is done
     def wait(self, timeout_s: float) -> bool: ...  # True when done
-    def wait_tokens(self, seen: int, timeout_s: float) -> int: ...  # returns the number of tokens once more than `seen`, or when done
+    def wait_tokens(self, seen: int, timeout_s: float) -> int: ...  # their number, once above `seen` or when done
     def tokens(self) -> list[int]: ...
     def token_times_ns(self) -> list[int]: ...
     def logits(self) -> npt.NDArray[np.float32]: ...  # [tokens, vocabulary]; only with keep_logits
