@@ -18,7 +18,9 @@ from flows.parameters import ValidationParameters
 
 CONFIG_FILE = Path("paceline.toml")
 PREFIX = "PACELINE_"
+UP_PREFIX = "PACELINE_UP_"  # what `paceline up` alone reads: flows/up_settings.py
 HOST_TABLE = "host"
+UP_TABLE = "up"
 
 # Nothing leaves the machine, and nothing asks for attention. A value of the user's own is never replaced.
 _QUIET = {
@@ -52,7 +54,7 @@ class SettingsError(ValueError):
     """A setting that cannot be used. One line a fault, each naming where the value came from."""
 
 
-class _FromTable(BaseSettings):
+class FromTable(BaseSettings):
     """Reads init values (command line), then PACELINE_* variables, then one table of paceline.toml."""
 
     model_config = SettingsConfigDict(
@@ -77,13 +79,13 @@ class _FromTable(BaseSettings):
         raise NotImplementedError
 
 
-class _Parameters(_FromTable, ValidationParameters):  # type: ignore[misc]  # both configurations agree: forbid, frozen
+class _Parameters(FromTable, ValidationParameters):  # type: ignore[misc]  # both configurations agree: forbid, frozen
     @classmethod
     def table(cls) -> dict[str, Any]:
-        return {name: value for name, value in read_config().items() if name != HOST_TABLE}
+        return {name: value for name, value in read_config().items() if name not in (HOST_TABLE, UP_TABLE)}
 
 
-class HostSettings(_FromTable):
+class HostSettings(FromTable):
     """What belongs to the machine and is never a flow's parameter: folders of code, caches, the compiler."""
 
     cache: Path = Field(
@@ -103,6 +105,9 @@ class HostSettings(_FromTable):
         default_factory=lambda: os.environ.get("CXXFLAGS", ""), description="More flags for the compiler. Left out: $CXXFLAGS."
     )
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
+    wait_minutes: float = Field(
+        default=0.0, ge=0, le=24 * 60, description="Longest wait for a quiet machine before measuring; 0: measure and say so."
+    )
 
     @classmethod
     def table(cls) -> dict[str, Any]:
@@ -135,7 +140,8 @@ def load_parameters(overrides: Mapping[str, Any]) -> ValidationParameters:
 
 def _refuse_unknown_variables() -> None:
     known = {PREFIX + name.upper() for name in (*ValidationParameters.model_fields, *HostSettings.model_fields)}
-    unknown = sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+    given = [name for name in os.environ if name.startswith(PREFIX) and not name.startswith(UP_PREFIX)]
+    unknown = sorted(name for name in given if name not in known)
     if unknown:
         raise SettingsError(f"{', '.join(unknown)}: unknown; known are {', '.join(sorted(known))}")
 
@@ -209,6 +215,34 @@ def prepare_prefect(cache: Path, log_level: str = "INFO") -> None:
             wanted |= {"NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
     for name, value in wanted.items():
         os.environ.setdefault(name, value)
+
+
+def server_auth() -> str | None:
+    """Prefect's own setting that asks everyone for a user and a password: user:password."""
+    return os.environ.get("PREFECT_SERVER_API_AUTH_STRING") or None
+
+
+def local_time_zone() -> str:
+    """Name of this machine's time zone, as the IANA database has it; UTC where none is set."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    target = os.path.realpath("/etc/localtime")
+    return named or (target.partition("/zoneinfo/")[2] if "/zoneinfo/" in target else "") or "UTC"
+
+
+def set_defaults(values: Mapping[str, str]) -> None:
+    """Set variables for Prefect, not imported yet, and for what this process starts; the user's own stay."""
+    for name, value in values.items():
+        os.environ.setdefault(name, value)
+
+
+def hand_down(values: Mapping[str, str]) -> None:
+    """Set variables for what this process starts: settings that were resolved here hold there too."""
+    os.environ.update(values)
+
+
+def quiet_prefect() -> dict[str, str]:
+    """Variables that keep any Prefect process from telling or asking anyone anything."""
+    return dict(_QUIET)
 
 
 def join_prefect(api_url: str) -> None:
