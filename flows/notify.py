@@ -1,0 +1,103 @@
+"""Who hears of a changed verdict: an event on Prefect's bus, and an automation that sends it on through a notification block.
+
+A verdict has changed when it is decided (PASS, FAIL, ERROR) and differs from the last decided one on the same target of the same
+series. An undecided night is no change, nor is the first verdict of a series.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from prefect.events import emit_event
+from prefect.events.actions import SendNotification
+from prefect.events.schemas.automations import AutomationCore, EventTrigger, Posture
+
+EVENT = "paceline.verdict-changed"
+AUTOMATION = "paceline: verdict changed"
+SUBJECT = "{{ event.payload.subject }}"
+BODY = "{{ event.payload.body }}"
+
+_DECIDED = """
+WITH run_series AS (
+    SELECT run_id, workload, level, min(series_id) AS series, min(started_at) AS measured_at
+    FROM legs WHERE mode = 'batch' GROUP BY run_id, workload, level
+),
+decided AS (
+    SELECT run_id, workload, series, name, status, ratio, low, high, direction, target, unit, reason,
+        lag(status) OVER (PARTITION BY workload, series, metric, level, name ORDER BY measured_at, run_id) AS before
+    FROM verdicts JOIN run_series USING (run_id, workload, level)
+    WHERE status <> 'INCONCLUSIVE'
+)
+SELECT * FROM decided WHERE run_id = ? AND before IS NOT NULL AND before <> status ORDER BY workload, name
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A target whose verdict is another than before."""
+
+    name: str
+    workload: str
+    series: str
+    before: str
+    now: str
+    reason: str
+
+    def line(self) -> str:
+        """For people: x8 speedup (report): PASS -> FAIL. Why."""
+        return f"{self.name} ({self.workload}): {self.before} -> {self.now}. {self.reason}"
+
+
+def changes(snapshot: Path, run_id: str) -> list[Change]:
+    """What this run's verdicts changed, from the store's snapshot. Raises StoreError."""
+    from storage.queries import query
+
+    rows: list[dict[Any, Any]] = query(snapshot, _DECIDED, [run_id]).to_dict("records")
+    fields = ("name", "workload", "series", "before", "reason")
+    return [Change(now=str(row["status"]), **{field: str(row[field] or "") for field in fields}) for row in rows]
+
+
+def announce(found: list[Change], run_id: str, commit: str, link: str | None) -> None:
+    """Put one event on the bus for all changes of a run; nothing where there are none."""
+    if not found:
+        return
+    worst = "worse" if any(change.now != "PASS" for change in found) else "better"
+    subject = f"Paceline: {len(found)} verdict{'s' if len(found) > 1 else ''} changed for the {worst} at {commit[:10]}"
+    body = "\n".join([*(change.line() for change in found), f"run {run_id}", *([link] if link else [])])
+    emit_event(
+        EVENT,
+        resource={"prefect.resource.id": f"paceline.run.{run_id}", "prefect.resource.name": run_id},
+        payload={"subject": subject, "body": body, "changes": [vars(change) for change in found]},
+    )
+
+
+async def ensure_automation(block: str | None) -> str | None:
+    """Create, renew or (without a block) remove the automation that notifies. Returns its name where there is one.
+
+    `block` is `<type>/<name>` of a Prefect notification block. Raises ValueError where there is none of that name.
+    """
+    from prefect.client.orchestration import get_client
+    from prefect.exceptions import ObjectNotFound
+
+    async with get_client() as client:
+        for old in await client.read_automations_by_name(AUTOMATION):
+            await client.delete_automation(old.id)
+        if block is None:
+            return None
+        kind, _, name = block.partition("/")
+        try:
+            document = await client.read_block_document_by_name(name, kind)
+        except ObjectNotFound as error:
+            raise ValueError(f"notify {block}: there is no such block; make it in the UI under Blocks, type {kind}") from error
+        await client.create_automation(_automation(document.id))
+    return AUTOMATION
+
+
+def _automation(document: Any) -> AutomationCore:
+    trigger = EventTrigger(expect={EVENT}, match={"prefect.resource.id": "paceline.run.*"}, posture=Posture.Reactive, threshold=1)
+    return AutomationCore(
+        name=AUTOMATION,
+        description="Sends a message when a target's decided verdict is another than before. Made by paceline up.",
+        trigger=trigger,
+        actions=[SendNotification(block_document_id=document, subject=SUBJECT, body=BODY)],
+    )

@@ -1,0 +1,58 @@
+"""Taking up what was interrupted: which run of a results folder is unfinished, and whether anyone is at it now.
+
+A run in progress holds a lock in its folder for as long as its process lives, so a crash, SIGKILL or a reboot frees it.
+"""
+
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.folders import RunFolder
+from flows.plan import PlanError, read_plan
+
+OLDEST_S = 7 * 24 * 3600.0  # an older one is left as it is: the machine may be another by now
+_LOCK = ".run.lock"
+
+
+class RunTakenError(RuntimeError):
+    """Another process is at this run."""
+
+
+@contextmanager
+def owned(folder: RunFolder) -> Iterator[None]:
+    """Be the one process that measures this run. Raises RunTakenError."""
+    folder.create()
+    descriptor = os.open(folder.root / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RunTakenError(f"run {folder.run_id}: another process is at it now; wait for its end, or cancel it") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def unfinished_run(results: Path, identity: str) -> str | None:
+    """Name of the newest run of this plan that has no summary and nobody at it; None where there is none."""
+    for path in sorted(results.glob("*/plan.json"), reverse=True):
+        folder = RunFolder(results, path.parent.name)
+        if folder.summary_json.exists() or time.time() - path.stat().st_mtime > OLDEST_S or _taken(folder):
+            continue
+        try:
+            if read_plan(path).identity == identity:
+                return folder.run_id
+        except PlanError:  # of another version: not this plan
+            continue
+    return None
+
+
+def _taken(folder: RunFolder) -> bool:
+    try:
+        with owned(folder):
+            return False
+    except RunTakenError:
+        return True
