@@ -79,7 +79,7 @@ def known_fingerprints(folder: RunFolder) -> set[str]:
 
 
 def decided_run(results: Path, identity: str) -> str | None:
-    """The newest run of this plan, commit and parameters alike, of which every target is PASS or FAIL; None where there is none."""
+    """The newest run of this plan (commit and parameters) of which every target is PASS or FAIL; None where there is none."""
     import json
 
     for path in sorted(results.glob("*/summary.json"), reverse=True):

@@ -22,7 +22,7 @@ _GPU_USED = 0.1  # share of a GPU's memory that others may hold
 
 
 class NotReadyError(RuntimeError):
-    """This machine cannot measure that now. Says what is missing, how much there is and what frees it."""
+    """The machine cannot measure that now. Says what is missing, how much there is and what frees it."""
 
 
 @dataclass(frozen=True)

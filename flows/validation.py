@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from prefect import flow, task
-from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Completed, Failed
 
-from flows import aggregate, summary
+from flows import aggregate, artifacts, preflight, summary
 from flows.attempt import Run
 from flows.build import Build, build_engine, open_build, source_under_test
 from flows.deadlines import Expectations
@@ -38,10 +37,12 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     plan = lay_out(parameters, source, folder)
     built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
     run = Run(folder, built, source, _expectations(plan, folder))
+    disturbed = check_machine(plan, folder, host)
     try:
         course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
     finally:
         course.notes += keep(folder, plan, source, course, host)  # whatever ended us, what was measured is in the store
+    course.notes += disturbed
     verdicts = judge(folder, plan, host)
     found = tell(folder, plan, run, verdicts, course)
     return final_state(found)
@@ -75,6 +76,13 @@ def build(host: HostSettings, folder: RunFolder) -> Build:
     )
     report().note(f"engine: {built.folder}")
     return built
+
+
+@task(name="preflight", task_run_name="preflight", persist_result=False)
+def check_machine(plan: Plan, folder: RunFolder, host: HostSettings) -> list[str]:
+    """Wait for a machine that is fit and quiet. Returns what disturbs all the same; raises NotReadyError for what prevents."""
+    wait = preflight.Wait(host.wait_minutes, report().note)
+    return preflight.ready(plan.parameters, (folder.results, host.cache), wait)
 
 
 def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course, host: HostSettings) -> list[str]:
@@ -126,7 +134,7 @@ def tell(folder: RunFolder, plan: Plan, run: Run, verdicts: list[Verdict], cours
     summary.write_summary(folder, found)
     store_run(folder.store, folder.run_id, exit_code=found["exit_code"])
     write_page(folder.snapshot, folder.run_id, folder.root)
-    create_markdown_artifact(summary.markdown(found), key="validation", description=found["headline"])
+    artifacts.publish(found, folder)
     return found
 
 
