@@ -27,17 +27,22 @@ class Output:
 
 
 class Reference:
-    """The model of one checkpoint. Weights are widened one layer at a time, so that a large one needs little memory."""
+    """The model of one checkpoint. Weights are widened one layer at a time, so that a large one needs little memory.
 
-    def __init__(self, source: Source) -> None:
+    With `rounded` the inputs of products and the cached keys and values are rounded to BF16, as the native engine has them, and
+    all else stays float32: the engine's own arithmetic, so that what is left between the two is the order of sums.
+    """
+
+    def __init__(self, source: Source, *, rounded: bool = False) -> None:
         self._source = source
         self._config = source.config
+        self._narrow = to_bf16 if rounded else unchanged
 
     @classmethod
-    def open(cls, folder: str | Path) -> "Reference":
+    def open(cls, folder: str | Path, *, rounded: bool = False) -> "Reference":
         """Open a checkpoint folder. Raises CheckpointError or ConfigError."""
         path = Path(folder)
-        return cls(Source(read_config(path), Checkpoint(path)))
+        return cls(Source(read_config(path), Checkpoint(path)), rounded=rounded)
 
     def forward(self, prompts: Sequence[Sequence[int]], *, keep_hidden: bool = False) -> list[Output]:
         """Run each prompt by itself, every position at once."""
@@ -62,7 +67,7 @@ class Reference:
 
     def _read_out(self, hidden: Tensor) -> Tensor:
         head = "embed_tokens.weight" if self._config.tied else "lm_head.weight"
-        return self._norm(hidden, "norm.weight") @ self._matrix(head).T
+        return self._input(hidden, "norm.weight") @ self._matrix(head).T
 
     def _layer(self, index: int) -> Callable[[Tensor], Tensor]:
         name = f"layers.{index}."
@@ -71,9 +76,9 @@ class Reference:
         gate, up, down = (self._matrix(f"{name}mlp.{part}_proj.weight") for part in ("gate", "up", "down"))
 
         def run(x: Tensor) -> Tensor:
-            x = x + mix(self._norm(x, name + "input_layernorm.weight"))
-            inner = self._norm(x, name + "post_attention_layernorm.weight")
-            return x + (F.silu(inner @ gate.T) * (inner @ up.T)) @ down.T
+            x = x + mix(self._input(x, name + "input_layernorm.weight"))
+            inner = self._input(x, name + "post_attention_layernorm.weight")
+            return x + self._narrow(F.silu(inner @ gate.T) * (inner @ up.T)) @ down.T
 
         return run
 
@@ -87,12 +92,12 @@ class Reference:
             gate = q[..., dim:]  # beside its query head; empty where the family has none
             cos, sin = rotation(config, tokens)
             q = rotate(self._norm(q[..., :dim], name + "q_norm.weight"), cos, sin)
-            k = rotate(self._norm((x @ wk.T).view(tokens, -1, dim), name + "k_norm.weight"), cos, sin)
-            v = (x @ wv.T).view(tokens, -1, dim)
+            k = self._narrow(rotate(self._norm((x @ wk.T).view(tokens, -1, dim), name + "k_norm.weight"), cos, sin))
+            v = self._narrow((x @ wv.T).view(tokens, -1, dim))
             out = causal_attention(q, k, v)
             if config.gated:
                 out = out * torch.sigmoid(gate)
-            return out.reshape(tokens, -1) @ wo.T
+            return self._narrow(out.reshape(tokens, -1)) @ wo.T
 
         return run
 
@@ -114,9 +119,14 @@ class Reference:
             decay = torch.exp(-torch.exp(a_log) * F.softplus(x @ a.T + dt_bias))
             core = delta_rule(q * config.linear_key_head_dim**-0.5, k, v, decay, torch.sigmoid(x @ b.T))
             gate = (x @ z.T).view_as(core)
-            return (rms(core, config.rms_norm_eps) * norm * F.silu(gate)).reshape(tokens, -1) @ out_proj.T
+            gated = rms(core, config.rms_norm_eps) * norm * F.silu(gate)
+            return self._narrow(gated.reshape(tokens, -1)) @ out_proj.T
 
         return run
+
+    def _input(self, x: Tensor, name: str) -> Tensor:
+        """The normed input of the next products."""
+        return self._narrow(self._norm(x, name))
 
     def _norm(self, x: Tensor, name: str) -> Tensor:
         return rms(x, self._config.rms_norm_eps) * (self._vector(name) + self._config.norm_offset)
@@ -126,6 +136,16 @@ class Reference:
 
     def _matrix(self, name: str) -> Tensor:
         return torch.from_numpy(np.array(self._source.matrix(name)))
+
+
+def to_bf16(x: Tensor) -> Tensor:
+    """Round to the nearest BF16 value, in float32."""
+    return x.to(torch.bfloat16).to(torch.float32)
+
+
+def unchanged(x: Tensor) -> Tensor:
+    """Keep x as it is."""
+    return x
 
 
 def rms(x: Tensor, eps: float) -> Tensor:

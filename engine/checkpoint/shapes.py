@@ -113,7 +113,7 @@ def _size(vocab: int, hidden: int, intermediate: int, layers: int) -> dict[str, 
 
 _TINY = _dense("tiny", **_size(512, 128, 256, 2), **_attention(8, 4, 32))
 _TINY_HYBRID = _hybrid(
-    "tiny-hybrid", **_size(512, 128, 256, 4), **_attention(8, 2, 64), **_linear(4, 8, 32), tie_word_embeddings=False
+    "tiny-hybrid", **_size(512, 128, 256, 4), **_attention(8, 2, 64), **_linear(4, 8, 64), tie_word_embeddings=False
 )
 _SMALL = _dense("small", **_size(32000, 1024, 2816, 8), **_attention(8, 4, 128))
 _SMALL_HYBRID = _hybrid("small-hybrid", **_size(32000, 1024, 2560, 8), **_attention(8, 4, 128), **_linear(4, 8, 128))

@@ -42,7 +42,7 @@ def test_shards_change_nothing_and_the_seed_everything(shape: str, checkpoints: 
 def test_the_bytes_are_the_published_ones(checkpoints: Callable[[str], Path]) -> None:
     """Raise synthetic.FORMAT when this changes: cached folders and stored records are keyed by it."""
     total = hashlib.sha256("".join(f"{n} {h}\n" for n, h in sorted(content(checkpoints("tiny-fp8")).items())).encode())
-    assert (synthetic.FORMAT, total.hexdigest()[:16]) == (1, "0c7c57c1707a9bb7")
+    assert (synthetic.FORMAT, total.hexdigest()[:16]) == (2, "9f53121852a0c6ac")
 
 
 def test_fp8_is_the_quantised_bf16(checkpoints: Callable[[str], Path]) -> None:
@@ -90,7 +90,7 @@ def test_small_is_about_250_megabytes() -> None:
 
 def test_resolve_makes_once_and_then_finds(tmp_path: Path) -> None:
     folder = synthetic.resolve("synthetic:tiny@3", tmp_path)
-    assert folder == tmp_path / "checkpoints" / "tiny-3-1"
+    assert folder == tmp_path / "checkpoints" / f"tiny-3-{synthetic.FORMAT}"
     before = {p.name: p.stat().st_mtime_ns for p in folder.iterdir()}
     assert synthetic.resolve("synthetic:tiny@3", tmp_path) == folder
     assert {p.name: p.stat().st_mtime_ns for p in folder.iterdir()} == before
@@ -103,7 +103,7 @@ def test_two_processes_make_it_once(tmp_path: Path) -> None:
     with context.Pool(2) as pool:
         folders = pool.starmap(synthetic.resolve, [("synthetic:tiny-hybrid", tmp_path)] * 4)
     assert len(set(folders)) == 1
-    assert [p.name for p in folders[0].parent.iterdir() if not p.name.startswith(".")] == ["tiny-hybrid-0-1"]
+    assert [p.name for p in folders[0].parent.iterdir() if not p.name.startswith(".")] == [f"tiny-hybrid-0-{synthetic.FORMAT}"]
     assert len(Checkpoint(folders[0])) == 56
 
 
@@ -157,7 +157,9 @@ def test_every_tensor_is_aligned_in_place(checkpoints: Callable[[str], Path]) ->
 
 
 def test_making_a_checkpoint_loads_no_torch(tmp_path: Path) -> None:
-    code = "import sys; from engine.checkpoint import synthetic; synthetic.save('tiny', 0, sys.argv[1]); print('torch' in sys.modules)"
+    code = (
+        "import sys; from engine.checkpoint import synthetic as s; s.save('tiny', 0, sys.argv[1]); print('torch' in sys.modules)"
+    )
     command = [sys.executable, "-c", code, str(tmp_path / "x")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=Path(synthetic.__file__).parents[2])
     assert done.stdout.strip() == "False"
