@@ -16,6 +16,7 @@ WORKLOADS: dict[str, dict[str, int]] = {
     "throughput": {"prompt_tokens": 32, "new_tokens": 128, "warmup": 1, "runs": 3},
 }
 LEAST_SLOTS = 8
+CANARY_MINUTES = 15.0  # below that every minute goes to the targets
 MOST_LEVELS = 16
 
 Level = Annotated[int, Field(ge=1, le=1024)]
@@ -67,27 +68,35 @@ class ValidationParameters(BaseModel):
         default=1, ge=0, le=1000, description="Rounds dropped at the start of a process. Left out: the workload's."
     )
     runs: int = Field(default=5, ge=1, le=1000, description="Rounds kept in a process. Left out: the workload's.")
-    pairs: int = Field(
-        default=3,
+    pairs: int | None = Field(
+        default=None,
         ge=1,
         le=100,
-        description="Pairs of processes (serial and batch) at each level, when no looks are planned. "
+        description="Pairs of processes (serial and batch) at each level, a number fixed beforehand in place of looks. "
         "One pair gives a point without an interval.",
     )
     looks: tuple[Annotated[int, Field(ge=2, le=100)], ...] = Field(
-        default=(),
+        default=(4, 12),
+        min_length=1,
         max_length=5,
-        description="Planned looks such as 5,10,20 pairs, in place of a fixed number: only targets still undecided at a look "
-        "get more pairs.",
+        description="Planned looks, in pairs: only targets still undecided at a look get more pairs, up to the last one.",
     )
-    quick: bool = Field(default=False, description="One pair a level: a point without an interval, labelled so.")
+    quick: bool = Field(
+        default=False, description="One pair a level, whatever looks and pairs say: a point without an interval, labelled so."
+    )
+    canary: bool | None = Field(
+        default=None,
+        description="Measure the build against itself in every block: the noise floor, and a night that is not to be trusted. "
+        f"Left out: where the budget is {CANARY_MINUTES:g} minutes or more.",
+    )
     seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Seed of the prompts and of the order of measurements.")
     budget_minutes: float = Field(
-        default=4.0,
+        default=3.5,
         gt=0,
         le=24 * 60,
         allow_inf_nan=False,
-        description="Minutes for measuring. The first pair of every level always runs; later ones only while they fit.",
+        description="Minutes for measuring. The first pair of every level always runs; a later one only where it fits, so that "
+        "what is left when a long pair no longer fits goes to shorter ones.",
     )
     deadline_minutes: float = Field(
         default=10.0,
@@ -146,8 +155,6 @@ class ValidationParameters(BaseModel):
             raise ValueError(
                 f"context {self.context}: prompt and new tokens need {self.prompt_tokens} + {self.new_tokens} = {needed}"
             )
-        if self.quick and self.looks:
-            raise ValueError(f"quick: it measures one pair a level; leave out looks ({_joined(self.looks)}) or quick")
         return self
 
     @property
@@ -160,7 +167,14 @@ class ValidationParameters(BaseModel):
         """Pairs after which verdicts are looked at; the last is the most that will be bought."""
         if self.quick:
             return (1,)
-        return self.looks or (self.pairs,)
+        return (self.pairs,) if self.pairs is not None else self.looks
+
+    @property
+    def with_canary(self) -> bool:
+        """Whether the blocks hold the canary."""
+        if self.canary is None:
+            return self.budget_minutes >= CANARY_MINUTES and not self.quick
+        return self.canary
 
     @property
     def slot_context(self) -> int:

@@ -1,13 +1,14 @@
 """The plan of a run: ordered blocks of pairs, worked out from the parameters alone.
 
 A pair is serial and batch at one level, one right after the other in random order; a block is one pair of every level, the
-levels shuffled. The order follows from the seed by a digest, so that block N is the same whether or not more blocks follow,
-in every version of Python; and it is written down (plan.json).
+levels shuffled. A canary is a pair too, of one leg and itself; where there are any, they stand among the others. The order
+follows from the seed by a digest, so that block N is the same whether or not more blocks follow, in every version of Python;
+and it is written down (plan.json).
 """
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
@@ -19,8 +20,10 @@ from storage.records import Spec
 PLAN_VERSION: Literal[1] = 1
 
 Mode = Literal["serial", "batch"]
-_T = TypeVar("_T", int, Mode)
+Arm = Literal["a", "b"]
+_T = TypeVar("_T")
 MODES: tuple[Mode, ...] = get_args(Mode)
+ARMS: tuple[Arm, ...] = get_args(Arm)
 
 
 class PlanError(ValueError):
@@ -45,10 +48,11 @@ class Measurement(_Frozen):
 
 
 class Pair(_Frozen):
-    """Both legs at one level, in the order in which they run."""
+    """Both legs at one level, or both arms of a canary, in the order in which they run."""
 
     level: int
     pair: int
+    canary: bool = False
     measurements: tuple[Measurement, Measurement]
 
 
@@ -74,11 +78,20 @@ class Plan(_Frozen):
         first = self.stages[stage - 1] if stage else 0
         return self.blocks[first : self.stages[stage]]
 
+    def pairs(self) -> Iterator[Pair]:
+        """Every pair, in order."""
+        for block in self.blocks:
+            yield from block.pairs
+
     def measurements(self) -> Iterator[Measurement]:
         """Every measurement, in order."""
-        for block in self.blocks:
-            for pair in block.pairs:
-                yield from pair.measurements
+        for pair in self.pairs():
+            yield from pair.measurements
+
+    def stage_total(self, stage: int, levels: Collection[int]) -> int:
+        """Measurements up to the end of a stage, where those after the first are about `levels` alone."""
+        blocks = [(number, block) for number in range(stage + 1) for block in self.stage_blocks(number)]
+        return sum(2 for number, block in blocks for pair in block.pairs if not number or pair.canary or pair.level in levels)
 
 
 def make_plan(parameters: ValidationParameters, tree: str) -> Plan:
@@ -94,7 +107,8 @@ def make_plan(parameters: ValidationParameters, tree: str) -> Plan:
 
 def plan_identity(parameters: ValidationParameters, tree: str) -> str:
     """Digest of what is measured and in which order; where results go and how long it may take is no part of it."""
-    content = parameters.model_dump(mode="json", exclude={"results", "run", "budget_minutes", "deadline_minutes"})
+    content = parameters.model_dump(mode="json", exclude={"results", "run", "budget_minutes", "deadline_minutes", "canary"})
+    content |= {"canary": True} if parameters.with_canary else {}
     return _digest("plan", PLAN_VERSION, tree, json.dumps(content, sort_keys=True))[:16]
 
 
@@ -154,20 +168,55 @@ def read_plan(path: Path) -> Plan:
 
 
 def _block(parameters: ValidationParameters, number: int) -> Block:
-    levels = _shuffled(parameters.measured_levels, parameters.seed, "levels", number)
-    return Block(block=number, pairs=tuple(_pair(parameters, number, level, place) for place, level in enumerate(levels)))
+    levels: list[tuple[int, Mode | None]] = [(level, None) for level in parameters.measured_levels]
+    legs = [*_shuffled(levels, parameters.seed, "levels", number, of=lambda leg: leg[0])]
+    if parameters.with_canary:
+        watched = _shuffled(watched_legs(parameters), parameters.seed, "canary", number)
+        at = int(_digest(parameters.seed, "canary's place", number), 16) % (len(legs) + 1)
+        legs[at:at] = watched
+    width = len(legs)
+    return Block(
+        block=number,
+        pairs=tuple(
+            _pair(parameters, number, level, 2 * ((number - 1) * width + place))
+            if mode is None
+            else _canary(parameters, number, (level, mode), 2 * ((number - 1) * width + place))
+            for place, (level, mode) in enumerate(legs)
+        ),
+    )
 
 
-def _pair(parameters: ValidationParameters, number: int, level: int, place: int) -> Pair:
+def watched_legs(parameters: ValidationParameters) -> tuple[tuple[int, Mode], ...]:
+    """Levels and modes that the canary measures: the lone request, and the most at once."""
+    return ((1, "serial"), (parameters.measured_levels[-1], "batch"))
+
+
+def _pair(parameters: ValidationParameters, number: int, level: int, first_order: int) -> Pair:
     modes = _shuffled(MODES, parameters.seed, "modes", number, level)
-    first_order = 2 * ((number - 1) * len(parameters.measured_levels) + place)
     first, second = (measurement_of(parameters, number, level, mode, first_order + leg) for leg, mode in enumerate(modes))
     return Pair(level=level, pair=number, measurements=(first, second))
 
 
-def _shuffled(values: Iterable[_T], *key: object) -> list[_T]:
-    """The values in the order of their digests under the key."""
-    return sorted(values, key=lambda value: _digest(*key, value))
+def _canary(parameters: ValidationParameters, number: int, leg: tuple[int, Mode], first_order: int) -> Pair:
+    arms = _shuffled(ARMS, parameters.seed, "arms", number, *leg)
+    first, second = (canary_arm(parameters, number, leg, arm, first_order + place) for place, arm in enumerate(arms))
+    return Pair(level=leg[0], pair=number, canary=True, measurements=(first, second))
+
+
+def canary_arm(parameters: ValidationParameters, number: int, leg: tuple[int, Mode], arm: Arm, order: int) -> Measurement:
+    """One arm of a canary: the leg (level, mode) as it is measured for the targets, under another name."""
+    level, mode = leg
+    spec = measurement_of(parameters, number, level, mode, order).spec
+    return Measurement(
+        name=f"{parameters.workload}/canary-x{level}-{mode}-{arm}/pair{number:02d}",
+        label=f"canary {mode} x{level} pair {number} {arm}",
+        spec=spec.model_copy(update={"kind": "canary", "extra": {"arm": arm}}),
+    )
+
+
+def _shuffled(values: Iterable[_T], *key: object, of: Callable[[_T], object] = lambda value: value) -> list[_T]:
+    """The values in the order of their digests (of what `of` makes of them) under the key."""
+    return sorted(values, key=lambda value: _digest(*key, of(value)))
 
 
 def _digest(*parts: object) -> str:

@@ -8,7 +8,7 @@ from flows.aggregate import keep_records
 from flows.attempt import Run
 from flows.locks import exclusive, measuring_lock
 from flows.measure import measure
-from flows.plan import Block, Pair, Plan, missing
+from flows.plan import Pair, Plan, missing
 from flows.progress import duration, report
 from storage.errors import StoreError
 from storage.records import Record
@@ -32,26 +32,26 @@ class Budget:
 def measure_stages(plan: Plan, run: Run, levels_open: Callable[[], Collection[int]]) -> list[str]:
     """Measure every stage; between stages only levels that `levels_open` names go on.
 
-    Pairs that have records are left alone. The first block always runs; a later one only where it fits the budget as a whole, so
-    that every level has as many pairs. Returns what a reader must know.
+    Pairs that have records are left alone. The first block always runs. A later pair runs only where it fits the budget, so that
+    the time in which a long one no longer fits buys more of the short ones. Returns what a reader must know.
     """
     budget = Budget(60 * plan.parameters.budget_minutes)
     levels: Collection[int] = plan.parameters.measured_levels
     done = run.folder.measured()
+    skipped: list[Pair] = []
     for stage, pairs in enumerate(plan.stages):
-        todo = [(block, _open_pairs(block, levels, done)) for block in plan.stage_blocks(stage)]
-        for place, (block, waiting) in enumerate(todo):
-            needed_s = _expected_s(waiting, run)
-            if waiting and block.block > 1 and needed_s > budget.left_s:
-                return [_cut(plan, block, needed_s)]
-            for position, pair in enumerate(waiting):
-                later = [*waiting[position:], *(other for _, pairs_after in todo[place + 1 :] for other in pairs_after)]
-                _announce(later, plan, run, stage, levels)
-                measure_pair(pair, run)
+        todo = missing([pair for block in plan.stage_blocks(stage) for pair in block.pairs if _wanted(pair, levels)], done)
+        skipped = []
+        for position, pair in enumerate(todo):
+            if pair.pair > 1 and _expected_s([pair], run) > budget.left_s:
+                skipped.append(pair)
+                continue
+            _announce(todo[position:], plan.stage_total(stage, levels), run, budget)
+            measure_pair(pair, run)
         levels = levels_open() if pairs != plan.stages[-1] else ()
         if not levels:
             break
-    return []
+    return [_cut(plan, skipped, run)] if skipped else []
 
 
 def measure_pair(pair: Pair, run: Run) -> None:
@@ -78,24 +78,28 @@ def _measure_legs(pair: Pair, run: Run) -> bool:
     return not any(isinstance(record, Record) and record.status == "invalid" for record in records)
 
 
-def _open_pairs(block: Block, levels: Collection[int], done: Collection[str]) -> Sequence[Pair]:
-    return missing([pair for pair in block.pairs if pair.level in levels], done)
+def _wanted(pair: Pair, levels: Collection[int]) -> bool:
+    """Whether a stage that is about these levels measures the pair; the canary watches every block."""
+    return pair.canary or pair.level in levels
 
 
-def _announce(later: Sequence[Pair], plan: Plan, run: Run, stage: int, levels: Collection[int]) -> None:
-    total = sum(
-        2 for s in range(stage + 1) for block in plan.stage_blocks(s) for pair in block.pairs if not s or pair.level in levels
-    )
-    report().remaining(total - 2 * len(later), total, _expected_s(later, run))
+def _announce(later: Sequence[Pair], total: int, run: Run, budget: Budget) -> None:
+    report().remaining(total - 2 * len(later), total, min(_expected_s(later, run), max(budget.left_s, 0.0)))
 
 
 def _expected_s(pairs: Sequence[Pair], run: Run) -> float:
     return sum(run.expectations.expected_s(measurement.spec) for pair in pairs for measurement in pair.measurements)
 
 
-def _cut(plan: Plan, block: Block, needed_s: float) -> str:
-    measured = f"{block.block - 1} of {plan.stages[-1]} pairs a level were measured"
+def _cut(plan: Plan, skipped: Sequence[Pair], run: Run) -> str:
+    """Names what was measured, and the shortest pair that found no room."""
+    done = run.folder.measured()
+    counts = [
+        f"{sum(not pair.canary and pair.level == level and not missing([pair], done) for pair in plan.pairs())} at level {level}"
+        for level in plan.parameters.measured_levels
+    ]
+    shortest = min(_expected_s([pair], run) for pair in skipped)
     return (
-        f"Cut by the budget of {plan.parameters.budget_minutes:g} minutes: {measured}, "
-        f"and the next would take {duration(needed_s)}; --budget-minutes gives more."
+        f"Cut by the budget of {plan.parameters.budget_minutes:g} minutes: of {plan.stages[-1]} pairs {', '.join(counts)} "
+        f"were measured, and the next would take {duration(shortest)}; --budget-minutes gives more."
     )

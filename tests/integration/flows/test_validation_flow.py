@@ -166,9 +166,9 @@ def test_a_measurement_that_hangs_is_ended_at_its_deadline(prefect_api: None, en
     assert set(order[2:]) <= folder.measured(), "the others went on"
 
 
-def test_the_budget_cuts_whole_blocks_and_says_so(prefect_api: None, engine_build: Path, tmp_path: Path) -> None:
+def test_the_budget_cuts_pairs_and_says_so(prefect_api: None, engine_build: Path, tmp_path: Path) -> None:
     folder = RunFolder(tmp_path, "cut")
     run_flow(tiny(tmp_path, run="cut", levels=(1,), pairs=3, budget_minutes=0.001), engine_build)
     assert {load(path).spec.pair for path in folder.record_files()} == {1}
     note = json.loads(folder.summary_json.read_text())["notes"][0]
-    assert note.startswith("Cut by the budget of 0.001 minutes: 1 of 3 pairs a level were measured")
+    assert note.startswith("Cut by the budget of 0.001 minutes: of 3 pairs 1 at level 1 were measured")

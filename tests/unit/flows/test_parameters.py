@@ -56,7 +56,6 @@ def test_bad_value_names_its_field(values: dict[str, object], field: str) -> Non
 
 def test_faults_between_fields_say_the_numbers() -> None:
     assert "16 + 32 = 48" in str(fault_of(context=40)["msg"])
-    assert "leave out looks (5,10)" in str(fault_of(quick=True, looks="5,10")["msg"])
     assert "must ascend" in str(fault_of(looks="10,5")["msg"])
     assert "each level once" in str(fault_of(levels="2,2")["msg"])
 
@@ -73,6 +72,16 @@ def test_slots_are_the_level_at_least_eight_unless_given(level: int, slots: int 
 
 
 def test_stages_follow_pairs_looks_and_quick() -> None:
+    assert ValidationParameters().stages == (4, 12)
     assert ValidationParameters(pairs=7).stages == (7,)
+    assert ValidationParameters(pairs=7, looks=(5, 10)).stages == (7,), "a fixed number goes before looks"
     assert ValidationParameters(looks=(5, 10, 20)).stages == (5, 10, 20)
     assert ValidationParameters(quick=True, pairs=7).stages == (1,)
+
+
+def test_the_canary_takes_time_that_a_short_run_has_not() -> None:
+    assert not ValidationParameters().with_canary
+    assert ValidationParameters(budget_minutes=90).with_canary
+    assert not ValidationParameters(budget_minutes=90, quick=True).with_canary
+    assert not ValidationParameters(budget_minutes=90, canary=False).with_canary
+    assert ValidationParameters(quick=True, canary=True).with_canary

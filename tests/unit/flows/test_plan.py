@@ -78,3 +78,23 @@ def test_a_pair_with_one_leg_missing_is_measured_again_as_a_pair() -> None:
     done = {m.name for m in first.measurements} | {second.measurements[0].name}
     assert missing(block.pairs, done) == (second,)
     assert missing(block.pairs, done | {second.measurements[1].name}) == ()
+
+
+def test_the_canary_is_one_leg_twice_in_every_block_and_moves_nothing_else() -> None:
+    plain = make_plan(ValidationParameters(looks=(2, 4)), "tree")
+    watched = make_plan(ValidationParameters(looks=(2, 4), canary=True), "tree")
+    assert watched.identity != plain.identity
+    for block, without in zip(watched.blocks, plain.blocks, strict=True):
+        canaries = [pair for pair in block.pairs if pair.canary]
+        assert sorted((p.level, p.measurements[0].spec.mode) for p in canaries) == [(1, "serial"), (8, "batch")]
+        for pair in canaries:
+            first, second = (m.spec for m in pair.measurements)
+            assert {first.extra["arm"], second.extra["arm"]} == {"a", "b"}
+            assert first.kind == "canary"
+            assert first.model_copy(update={"order": 0, "extra": {}}) == second.model_copy(update={"order": 0, "extra": {}})
+        assert [p.level for p in block.pairs if not p.canary] == [p.level for p in without.pairs]
+    names = [m.name for m in watched.measurements()]
+    assert len(set(names)) == len(names)
+    assert [m.spec.order for m in watched.measurements()] == list(range(len(names)))
+    assert watched.stage_total(0, ()) == 24
+    assert watched.stage_total(1, {1}) == 24 + 2 * 2 * 3, "later looks: the open level and the canary"
