@@ -72,10 +72,10 @@ class Sampling:
 _RANGES = (
     ("tp", 1, 64),
     ("slots", 1, 1024),
-    ("context", 2, 1 << 24),
+    ("context", 2, 1 << 20),
     ("threads", 0, 4096),
-    ("prefill_rows", 1, 1 << 16),
-    ("queue_limit", 1, 1 << 24),
+    ("prefill_rows", 1, 8192),
+    ("queue_limit", 1, 1_000_000),
 )
 
 

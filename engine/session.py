@@ -95,7 +95,9 @@ class Session:
         _check(source.config, options)
         native = binding.native()
         with binding.translated():
-            engine = native.Engine(native.ModelConfig(**source.config.native_fields()), _native_options(options))
+            engine = native.Engine(
+                native.ModelConfig(**source.config.native_fields()), _native_options(options, source.weight_bytes(options.tp))
+            )
         try:
             load(engine, source, options.tp)
             facts = _facts(engine, source, options, time.monotonic() - started)
@@ -218,7 +220,7 @@ def _check(config: ModelConfig, options: SessionOptions) -> None:
         raise ConfigError(f"option isa: found {options.isa!r}; on this CPU: auto, {', '.join(runs)}")
 
 
-def _native_options(options: SessionOptions) -> Any:
+def _native_options(options: SessionOptions, weight_bytes: int) -> Any:
     return binding.native().EngineOptions(
         mode=options.mode,
         tp=options.tp,
@@ -229,6 +231,7 @@ def _native_options(options: SessionOptions) -> Any:
         queue_limit=options.queue_limit,
         isa=options.isa,
         device=options.devices,
+        weight_bytes=weight_bytes,  # so that what does not fit is refused before anything is allocated
     )
 
 

@@ -53,6 +53,14 @@ class Source:
         values = numbers.to_float(tensor.view(), tensor.dtype)
         return values if scale is None else values * numbers.expand_scales(scale, *values.shape)
 
+    def weight_bytes(self, tp: int) -> int:
+        """Bytes of the matrices over all ranks, in their stored types: what the engine holds beside the mapped embedding."""
+        total = 0
+        for rank in range(tp):
+            for pieces in shard(self.config, tp, rank).matrices.values():
+                total += sum(part_view(self, piece).nbytes for piece in pieces)
+        return total
+
     def _accounted(self, partial: bool) -> Names:
         names = sort_names(self.checkpoint)
         if partial:

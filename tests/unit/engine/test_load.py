@@ -77,7 +77,7 @@ def test_what_is_missing_and_surplus_is_named(rewritten: Callable[..., Path]) ->
         (
             "tiny-fp8",
             lambda t: t.update({QKV + "_scale_inv": torch.ones(3, 3)}),
-            r"_scale_inv: found shape \[3, 3\], expected \[4, 1\]",
+            r"_scale_inv: found shape \[3, 3\], expected \[8, 1\]",
         ),
         (
             "tiny",
@@ -146,6 +146,14 @@ def test_parts_are_views_with_contiguous_columns(checkpoints: Callable[[str], Pa
                 assert name.rsplit(".", 1)[-1] in ("o", "down", "out") or view.flags.c_contiguous
 
 
+def test_weight_bytes_are_those_of_the_slices(checkpoints: Callable[[str], Path]) -> None:
+    source = open_source(checkpoints("tiny-hybrid"))
+    matrices = [t for n, t in source.checkpoint.items() if len(t.shape) == 2 and "embed_tokens" not in n]
+    assert source.weight_bytes(1) == source.weight_bytes(2) == sum(t.stop - t.start for t in matrices)
+    shared = sum(t.stop - t.start for n, t in source.checkpoint.items() if ".k_proj" in n or ".v_proj" in n)
+    assert source.weight_bytes(4) == source.weight_bytes(2) + shared  # each of the 2 KV heads goes to two ranks
+
+
 def test_vectors_hold_the_multiplier_itself(checkpoints: Callable[[str], Path]) -> None:
     hybrid, dense = open_source(checkpoints("tiny-hybrid")), open_source(checkpoints("tiny"))
     own = shard(hybrid.config, 4, 2)
@@ -157,7 +165,9 @@ def test_vectors_hold_the_multiplier_itself(checkpoints: Callable[[str], Path]) 
     np.testing.assert_array_equal(vector_values(hybrid, own, "layers.0.a_log"), hybrid.vector("layers.0.linear_attn.A_log")[4:6])
     np.testing.assert_array_equal(vector_values(dense, shard(dense.config, 1, 0), "norm"), dense.vector("norm.weight"))
     conv, whole = vector_values(hybrid, own, "layers.0.conv"), hybrid.vector("layers.0.linear_attn.conv1d.weight")[:, 0]
-    np.testing.assert_array_equal(conv, np.concatenate([whole[64:96], whole[128 + 64 : 128 + 96], whole[256 + 128 : 256 + 192]]))
+    np.testing.assert_array_equal(
+        conv, np.concatenate([whole[128:192], whole[256 + 128 : 256 + 192], whole[512 + 256 : 512 + 384]])
+    )
     for name in own.vectors:
         values = vector_values(hybrid, own, name)
         assert values.dtype == np.float32
@@ -166,7 +176,7 @@ def test_vectors_hold_the_multiplier_itself(checkpoints: Callable[[str], Path]) 
 
 @pytest.mark.parametrize("stored", [torch.float32, torch.bfloat16, torch.float8_e8m0fnu, torch.uint8])
 def test_scales_come_in_every_spelling(rewritten: Callable[..., Path], stored: torch.dtype) -> None:
-    codes = torch.tensor([[120], [121], [127], [128]], dtype=torch.uint8)
+    codes = torch.tensor([[120], [121], [127], [128], [1], [2], [3], [200]], dtype=torch.uint8)
     expected = (2.0 ** (codes.float() - 127)).numpy()
 
     def change(tensors: Tensors) -> None:
