@@ -23,6 +23,21 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterato
         os.close(descriptor)
 
 
+@contextmanager
+def try_exclusive(path: Path) -> Iterator[bool]:
+    """Hold the lock file where nobody else does; whether it is held."""
+    descriptor = _open(path)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
+    finally:
+        os.close(descriptor)
+
+
 def measuring_lock() -> Path:
     """The lock that keeps measurements of one host apart, whoever runs them."""
     return Path(tempfile.gettempdir()) / "paceline.measuring.lock"

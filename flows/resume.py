@@ -3,14 +3,13 @@
 A run in progress holds a lock in its folder for as long as its process lives, so a crash, SIGKILL or a reboot frees it.
 """
 
-import fcntl
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from flows.folders import RunFolder
+from flows.locks import try_exclusive
 from flows.plan import PlanError, read_plan
 
 OLDEST_S = 7 * 24 * 3600.0  # an older one is left as it is: the machine may be another by now
@@ -25,15 +24,10 @@ class RunTakenError(RuntimeError):
 def owned(folder: RunFolder) -> Iterator[None]:
     """Be the one process that measures this run. Raises RunTakenError."""
     folder.create()
-    descriptor = os.open(folder.root / _LOCK, os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise RunTakenError(f"run {folder.run_id}: another process is at it now; wait for its end, or cancel it") from error
+    with try_exclusive(folder.root / _LOCK) as got:
+        if not got:
+            raise RunTakenError(f"run {folder.run_id}: another process is at it now; wait for its end, or cancel it")
         yield
-    finally:
-        os.close(descriptor)
 
 
 def unfinished_run(results: Path, identity: str) -> str | None:
@@ -51,8 +45,5 @@ def unfinished_run(results: Path, identity: str) -> str | None:
 
 
 def _taken(folder: RunFolder) -> bool:
-    try:
-        with owned(folder):
-            return False
-    except RunTakenError:
-        return True
+    with try_exclusive(folder.root / _LOCK) as got:
+        return not got

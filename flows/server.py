@@ -69,20 +69,28 @@ def ensure_api(cache: Path, log: Path) -> OwnServer | None:
     joined = prefect_api_url()
     if joined is None:
         return start_server(cache / "prefect", log)
-    if not _answers(joined):
-        raise ServerError(f"PREFECT_API_URL={joined}: nothing answers there; start that server, or unset it to run without one")
+    check_api(joined)
     return None
 
 
-def start_server(home: Path, log: Path) -> OwnServer:
+def check_api(joined: str) -> None:
+    """Raises ServerError where the server that the user names does not answer."""
+    if not _answers(joined):
+        raise ServerError(f"PREFECT_API_URL={joined}: nothing answers there; start that server, or unset it to run without one")
+
+
+def start_server(home: Path, log: Path, address: tuple[str, int] | None = None, *, ui: bool = False) -> OwnServer:
     """Start a server and point Prefect, not imported yet, at it; `wait_ready` must follow before it is used.
+
+    address: host and port to listen on; left out, loopback and a free port.
 
     It ends at exit, after Prefect has sent its last messages: handlers run in the reverse order of their registration.
     """
     home.mkdir(parents=True, exist_ok=True)
     log.parent.mkdir(parents=True, exist_ok=True)
-    port = _free_port()
-    command = [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port), "--no-ui"]
+    host, port = address or ("127.0.0.1", _free_port())
+    command = [sys.executable, "-P", "-m", "prefect", "server", "start", "--host", host, "--port", str(port)]
+    command.append("--ui" if ui else "--no-ui")
     with ExitStack() as stack:
         stack.enter_context(exclusive(home / "start.lock"))
         with log.open("ab") as output:
