@@ -125,6 +125,27 @@ def noise_floor(path: Path | str) -> pd.DataFrame:
     return _of_run(path, "noise_floor", None, "measured_at, run_id, workload, level")
 
 
+def canary_pairs(path: Path | str, run_id: str | None = None) -> pd.DataFrame:
+    """Both arms of each canary, requests/s: run_id, workload, level, mode, pair, a, b."""
+    return _of_run(path, "canary_pairs", run_id, "run_id, workload, level, mode, pair")
+
+
+def nights(path: Path | str, series: str | None = None) -> pd.DataFrame:
+    """One row a run, series and commit, oldest first: run_id, series, workload, commit, position, build, measured_at."""
+    sql = "SELECT * FROM nights WHERE coalesce(series = ?, true) ORDER BY measured_at, run_id, series"
+    return query(path, sql, [series])
+
+
+def change_points(path: Path | str, run_id: str | None = None) -> pd.DataFrame:
+    """The changes that were told, by series and place: the table `change_points`."""
+    return _of_run(path, "change_points", run_id, "series, level, metric, bad_position, run_id")
+
+
+def decisions(path: Path | str) -> pd.DataFrame:
+    """What people accepted and waived, oldest first: the table `decisions`."""
+    return _of_run(path, "decisions", None, "decided_at, kind, target, commit")
+
+
 def build_times(path: Path | str) -> pd.DataFrame:
     """Builds and their failures, oldest first."""
     return _of_run(path, "build_times", None, "created_at NULLS LAST, build_id")

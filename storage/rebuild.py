@@ -12,6 +12,7 @@ from typing import Any
 
 from storage.commits import COMMITS_FILE, load_commits
 from storage.database import STORE_NAME, Database
+from storage.decisions import DECISIONS_FILE, load_decisions
 from storage.errors import StoreError
 from storage.ingest import IngestReport, ingest, setting_aside
 from storage.queries import query
@@ -22,7 +23,8 @@ Recompute = Callable[[Path, str], Sequence[Mapping[str, Any]]]
 
 
 def rebuild(raw: Path | str, db_path: Path | str, *, recompute: Recompute | None = None) -> IngestReport:
-    """Make the store at `db_path` anew from the results folder `raw`: records, run.json, plan.json, builds, commits.json.
+    """Make the store at `db_path` anew from the results folder `raw`: records, run.json, plan.json, builds, commits.json,
+    decisions.json.
 
     Verdicts are derived: `recompute(store, run_id)` gives those of a run (as `store_verdicts` takes them) from the ratios in
     the new store; without it the table stays empty. Raises StoreError where `raw` is no folder or the store cannot be
@@ -60,6 +62,8 @@ def _fill(work: Database, raw: Path, files: list[Path], recompute: Recompute | N
                 insert_run(connection, folder)
         with setting_aside(connection, raw / COMMITS_FILE, raw, report):
             load_commits(connection, raw / COMMITS_FILE)
+        with setting_aside(connection, raw / DECISIONS_FILE, raw, report):
+            load_decisions(connection, raw / DECISIONS_FILE)
     if recompute is not None:
         for run_id in _runs_of(work, files, raw):
             try:

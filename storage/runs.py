@@ -135,6 +135,13 @@ def store_verdicts(
             insert_rows(connection, "verdicts", rows)
 
 
+def store_changes(db_path: Path | str, run_id: str, changes: Sequence[Mapping[str, Any]]) -> None:
+    """Replace the changes that a run told of; each has the columns of `change_points` but for run_id."""
+    with Database(db_path).write() as connection, transaction(connection):
+        connection.execute("DELETE FROM change_points WHERE run_id = ?", [run_id])
+        insert_rows(connection, "change_points", [{"run_id": run_id, **change} for change in changes])
+
+
 def _verdict_row(run_id: str, verdict: Mapping[str, Any], workload: str | None) -> Row:
     target = verdict["target"]
     chosen = verdict.get("workload", workload)

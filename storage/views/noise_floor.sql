@@ -12,17 +12,9 @@
 -- canary_pairs: pairs of the canary
 CREATE VIEW noise_floor AS
 WITH started AS (SELECT run_id, min(started_at) AS measured_at FROM records GROUP BY run_id),
-canary_arms AS (
-    SELECT run_id, workload, level, pair, mode,
-        max(request_throughput) FILTER (WHERE options ->> 'arm' = 'a') AS a,
-        max(request_throughput) FILTER (WHERE options ->> 'arm' = 'b') AS b
-    FROM records JOIN process_figures USING (record_id)
-    WHERE kind = 'canary' AND status = 'ok'
-    GROUP BY run_id, workload, level, pair, mode
-),
 canaries AS (
     SELECT run_id, workload, level, exp(avg(ln(b / a))) AS canary_ratio, count(*) AS canary_pairs
-    FROM canary_arms WHERE a > 0 AND b > 0
+    FROM canary_pairs WHERE a > 0 AND b > 0
     GROUP BY run_id, workload, level
 ),
 spreads AS (

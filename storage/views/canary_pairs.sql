@@ -1,0 +1,15 @@
+-- How did the same build compare with itself? One row a canary: one leg measured twice, one right after the other.
+-- run_id: the run
+-- workload: name of the workload
+-- level: requests sent at once
+-- mode: serial or batch
+-- pair: number of the pair
+-- a: request throughput of arm a, requests/s; NULL where it has no good measurement
+-- b: request throughput of arm b, requests/s; NULL where it has no good measurement
+CREATE VIEW canary_pairs AS
+SELECT run_id, workload, level, mode, pair,
+    arg_max(request_throughput, attempt) FILTER (WHERE options ->> 'arm' = 'a' AND status = 'ok') AS a,
+    arg_max(request_throughput, attempt) FILTER (WHERE options ->> 'arm' = 'b' AND status = 'ok') AS b
+FROM records LEFT JOIN process_figures USING (record_id)
+WHERE kind = 'canary'
+GROUP BY run_id, workload, level, mode, pair;
