@@ -10,6 +10,7 @@ from typing import Any
 
 from flows.build import Build
 from flows.folders import RunFolder
+from flows.history import describe_alert
 from flows.plan import Plan
 from flows.verdicts.judge import Verdict
 from flows.verdicts.overall import overall
@@ -30,6 +31,8 @@ _VERDICT_FIELDS = (
     "flags",
     "excluded",
     "waived",
+    "change",
+    "hints",
 )
 
 
@@ -40,6 +43,7 @@ class Course:
     started_at: datetime
     finished_at: datetime | None = None
     notes: list[str] = field(default_factory=list)  # what a reader must know: cut by the budget, files set aside
+    alerts: list[dict[str, Any]] = field(default_factory=list)  # changes of the trend that this run is the first to show
 
 
 def summarise(
@@ -64,7 +68,8 @@ def summarise(
         "levels": levels,
         "lone_request_s": {str(row["mode"]): row["e2el_mean_s"] for row in levels if row["level"] == 1},
         "failures": _failures(folder),
-        "notes": course.notes,
+        "notes": [*course.notes, *(describe_alert(alert) for alert in course.alerts)],
+        "alerts": course.alerts,
         "run_id": folder.run_id,
         "started_at": course.started_at.isoformat(),
         "finished_at": finished.isoformat(),
@@ -83,7 +88,7 @@ def targets_rows(summary: Mapping[str, Any]) -> list[tuple[str, str, str, str, s
     """Target, bound, measured, interval, pairs, verdict; levels without a target follow without a verdict."""
     rows = []
     for target in summary["targets"]:
-        bound = f"{target['direction']} {quantity(target['bound'], target['unit'])}"
+        bound = f"{target['direction']} {target['bound_text']}"
         measured, interval = _figure(target["ratio"], target["unit"]), _interval(target)
         rows.append((target["name"], bound, measured, interval, str(target["pairs"]), target["status"]))
     judged = {(target["metric"], target["level"]) for target in summary["targets"]}
@@ -117,14 +122,36 @@ def lone_request(summary: Mapping[str, Any]) -> str:
     return f"A lone request takes: {', '.join(parts)}." if parts else "No lone request was measured."
 
 
+def bought(summary: Mapping[str, Any]) -> str:
+    """What the time bought: how far each target's interval reaches to either side, and from how many pairs."""
+    parts = [
+        f"{target['name']} ±{100 * (math.sqrt(target['high'] / target['low']) - 1):.2g} % ({target['pairs']} pairs)"
+        for target in summary["targets"]
+        if target["low"] is not None and target["high"] is not None
+    ]
+    if not parts:
+        return "No target has an interval: that takes two pairs."
+    return f"Intervals, {summary['wall_s']:.0f} s of measuring and judging: {', '.join(parts)}."
+
+
+def target_lines(target: Mapping[str, Any]) -> list[str]:
+    """What a reader must know of one target beside its row: the reason, flags, the legs' change, hints for a FAIL."""
+    first = " ".join([f"{target['name']}: {target['reason']}", *target["flags"]])
+    waived = [f"  waived {target['waived']}"] if target["waived"] else []
+    change = [f"  {target['change']}"] if target["change"] else []
+    return [first, *waived, *change, *(f"  hint: {hint}" for hint in target["hints"])]
+
+
 def markdown(summary: Mapping[str, Any]) -> str:
     """summary.md: the two tables and what a reader must know beside them."""
     commit = f"{summary['source']['commit'][:10]}{' with uncommitted changes' if summary['source']['dirty'] else ''}"
     lines = [f"# {summary['headline']}", "", f"Commit {commit}, checkpoint {summary['parameters']['checkpoint']}, "]
     lines[-1] += f"TP {summary['parameters']['tp']}, workload {summary['parameters']['workload']}, run {summary['run_id']}."
-    lines += ["", *_markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", lone_request(summary)]
+    lines += ["", *_markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", bought(summary), "", lone_request(summary)]
     lines += ["", *_markdown_table(LEVEL_HEADINGS, level_rows(summary)), ""]
-    lines += [f"- {target['name']} ({target['describe']}): {target['reason']}" for target in summary["targets"]]
+    for target in summary["targets"]:
+        first, *more = target_lines(target)
+        lines += [f"- {first}", *(f"  - {line.strip()}" for line in more)]
     lines += [f"- {note}" for note in summary["notes"]]
     lines += [f"- {failure['measurement']}, attempt {failure['attempt']}: {failure['what']}" for failure in summary["failures"]]
     return "\n".join(lines) + "\n"
@@ -136,9 +163,17 @@ LEVEL_HEADINGS = ("level", "mode", "wall per round", "avg request latency", "thr
 
 def _verdict(verdict: Verdict) -> dict[str, Any]:
     row = verdict.to_dict()
-    target = row["target"] | {"bound": verdict.bound if verdict.bound is not None else row["target"]["bound"]}
+    target = row["target"] | {"bound": verdict.bound}  # of a relative target without a baseline there is none
     named = {name: target[name] for name in ("name", "metric", "level", "direction", "bound", "unit")}
+    named["bound_text"] = _bound_text(verdict)
     return named | {"describe": verdict.target.describe()} | {name: row[name] for name in _VERDICT_FIELDS}
+
+
+def _bound_text(verdict: Verdict) -> str:
+    target = verdict.target
+    if not target.relative:
+        return quantity(target.bound, target.unit)
+    return target.describe_bound() if verdict.bound is None else f"{quantity(verdict.bound, target.unit)} (relative)"
 
 
 def _ratios(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:

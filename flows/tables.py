@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, level_rows, lone_request, targets_rows
+from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, bought, level_rows, lone_request, target_lines, targets_rows
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "ERROR": "bold red"}
 _LEFT = ("target", "mode", "verdict")
@@ -22,9 +22,11 @@ def print_summary(summary: Mapping[str, Any]) -> None:
     console.print(_table("Targets", TARGET_HEADINGS, [(*row[:-1], _coloured(row[-1])) for row in targets_rows(summary)]))
     console.print(lone_request(summary), markup=False)
     console.print(_table("Levels", LEVEL_HEADINGS, level_rows(summary)))
+    console.print(bought(summary), markup=False, soft_wrap=True)
     for target in summary["targets"]:
         if target["status"] != "PASS" or target["flags"]:
-            console.print(" ".join([f"{target['name']}: {target['reason']}", *target["flags"]]), markup=False, soft_wrap=True)
+            for line in target_lines(target):
+                console.print(line, markup=False, soft_wrap=True)
     for note in (*summary["notes"], *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"])):
         console.print(note, markup=False, soft_wrap=True)
 

@@ -43,7 +43,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     finally:
         course.notes += keep(folder, plan, source, course, host)  # whatever ended us, what was measured is in the store
     course.notes += disturbed
-    verdicts = judge(folder, plan, host)
+    verdicts = judge(folder, plan, host, course)
     found = tell(folder, plan, run, verdicts, course)
     return final_state(found)
 
@@ -116,10 +116,14 @@ def place_commits(folder: RunFolder, host: HostSettings) -> None:
 
 
 @task(name="verdicts", task_run_name="verdicts", persist_result=False)
-def judge(folder: RunFolder, plan: Plan, host: HostSettings) -> list[Verdict]:
-    """Judge every target and keep the verdicts."""
+def judge(folder: RunFolder, plan: Plan, host: HostSettings, course: summary.Course) -> list[Verdict]:
+    """Judge every target and keep the verdicts, and with them the changes of the trend that this run brings to light."""
     verdicts = aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, host.targets)
     aggregate.store_judged(folder, verdicts, plan.parameters.workload)
+    course.notes += aggregate.judged_targets(plan.parameters, host.targets)[1]
+    if plan.parameters.with_canary:
+        course.notes.append(aggregate.canary_of(folder.snapshot, folder.run_id).reason)
+    course.alerts = aggregate.tell_changes(folder.store, folder.run_id)
     return verdicts
 
 
@@ -171,7 +175,7 @@ def _expectations(plan: Plan, folder: RunFolder) -> Expectations:
 
 
 def _undecided(folder: RunFolder, plan: Plan, host: HostSettings) -> Collection[int]:
-    return aggregate.undecided_levels(aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, host.targets))
+    return aggregate.open_levels(folder.snapshot, folder.run_id, plan.parameters, host.targets)
 
 
 def _refuse_other_plan(earlier: Plan, plan: Plan, folder: RunFolder) -> None:

@@ -33,6 +33,9 @@ class Hint:
     text: str
     section: str  # anchor in docs/troubleshooting.md
 
+    def __str__(self) -> str:
+        return f"{self.text} (docs/troubleshooting.md#{self.section})"
+
 
 def hints(facts: RecordFacts, split: LegSplit | None = None) -> list[Hint]:
     """What stands out, the likeliest cause first; an empty list means that the record holds nothing unusual."""

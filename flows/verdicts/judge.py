@@ -48,6 +48,8 @@ class Verdict:
     excluded: tuple[str, ...] = ()  # each pair set aside, with why
     flags: tuple[str, ...] = ()  # what a reader must know beside the status
     waived: str = ""  # because of what and until when, where a person waived a FAIL
+    change: str = ""  # against the accepted state: the ratio and its legs
+    hints: tuple[str, ...] = ()  # for a FAIL: what stands out in its record, with the section of docs/troubleshooting.md
 
     def with_flag(self, flag: str) -> "Verdict":
         return replace(self, flags=(*self.flags, flag))
@@ -78,7 +80,11 @@ def judge(target: Target, samples: Sequence[PairSample], *, confidence: float = 
     if why := trouble(target, samples):
         return replace(blank, reason=why)
     if not kept:
-        why = f"none of {len(samples)} pairs is valid ({excluded[0]})" if samples else "nothing was measured"
+        why = (
+            f"none of {len(samples)} pairs is valid ({excluded[0]})"
+            if samples
+            else f"nothing was measured at level {target.level}"
+        )
         return replace(blank, reason=f"No verdict: {why}.")
     values = [value for s in kept if (value := judged_value(target, s)) is not None]
     bound = target.absolute_bound(baseline.value if baseline else None)
@@ -142,6 +148,8 @@ def judged_value(target: Target, sample: PairSample) -> float | None:
 
 def trouble(target: Target, samples: Sequence[PairSample]) -> str:
     """What makes a verdict impossible (a broken pair, a leg missing, zero or NaN), in a sentence; empty where nothing does."""
+    if samples and not any(sample.broken for sample in samples) and not any(_has_a_value(target, sample) for sample in samples):
+        return f"No verdict: this run recorded no {target.metric} at level {target.level}."
     for sample in samples:
         if sample.broken:
             return f"No verdict: pair {sample.pair} is broken: {sample.reason or 'no reason recorded'}."
@@ -153,6 +161,10 @@ def trouble(target: Target, samples: Sequence[PairSample]) -> str:
         if judged_value(target, sample) is None:
             return f"No verdict: the legs of pair {sample.pair} ({sample.batch!r} and {sample.serial!r}) have no ratio."
     return ""
+
+
+def _has_a_value(target: Target, sample: PairSample) -> bool:
+    return any(value is not None for value in _legs(target, sample).values())
 
 
 def _refuse_duplicates(samples: Sequence[PairSample]) -> None:

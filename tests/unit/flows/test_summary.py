@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from flows.summary import level_rows, lone_request, markdown, targets_rows
+from flows.summary import bought, level_rows, lone_request, markdown, target_lines, targets_rows
 
 
 def target(level: int, **changes: Any) -> dict[str, Any]:
@@ -12,6 +12,7 @@ def target(level: int, **changes: Any) -> dict[str, Any]:
         "level": level,
         "direction": ">=",
         "bound": 1.7,
+        "bound_text": "1.7x",
         "unit": "x",
     }
     judged = {
@@ -22,7 +23,17 @@ def target(level: int, **changes: Any) -> dict[str, Any]:
         "high": 1.952,
         "pairs": 5,
     }
-    return {**named, **judged, "point": False, "reason": "The whole interval lies above.", "flags": [], "waived": "", **changes}
+    more = {"change": "", "hints": []}
+    return {
+        **named,
+        **judged,
+        "point": False,
+        "reason": "The whole interval lies above.",
+        "flags": [],
+        "waived": "",
+        **more,
+        **changes,
+    }
 
 
 def summary(**changes: Any) -> dict[str, Any]:
@@ -39,6 +50,7 @@ def summary(**changes: Any) -> dict[str, Any]:
         "lone_request_s": {"serial": 0.25, "batch": 0.26},
         "notes": [],
         "failures": [],
+        "wall_s": 215.0,
         **changes,
     }
 
@@ -84,3 +96,18 @@ def test_markdown_holds_both_tables_and_every_note() -> None:
     assert "| 1 | serial | 0.500 s | 0.250 s | 2.000 req/s | 64.0 tok/s |" in text
     assert "- Cut by the budget." in text
     assert "- m/pair01, attempt 1: KILLED: gone" in text
+
+
+def test_what_the_time_bought_is_said() -> None:
+    assert bought(summary()) == "Intervals, 215 s of measuring and judging: 2 concurrent ±2.7 % (5 pairs)."
+    assert bought(summary(targets=[target(2, low=None, high=None)])) == "No target has an interval: that takes two pairs."
+
+
+def test_a_fail_stands_with_flags_legs_waiver_and_hints() -> None:
+    found = target_lines(target(2, status="FAIL", flags=["A flag."], change="Legs.", waived="until then", hints=["slots"]))
+    assert found == [
+        "2 concurrent: The whole interval lies above. A flag.",
+        "  waived until then",
+        "  Legs.",
+        "  hint: slots",
+    ]
