@@ -54,8 +54,18 @@ def in_ui() -> Iterator[None]:
 
 def publish(found: Mapping[str, Any], folder: RunFolder) -> None:
     """The run's summary as a markdown artifact, with the trend inside."""
-    text = summary.markdown(found)
-    create_markdown_artifact(text + chart(folder.root / "charts" / "trend.png"), key="validation", description=found["headline"])
+    create_markdown_artifact(text_of(found, folder), key="validation", description=short(found["headline"]))
+
+
+def text_of(found: Mapping[str, Any], folder: RunFolder, level: int = 1) -> str:
+    """Markdown of a run: its tables under a heading of that level, what a reader must know, and the trend."""
+    _, _, rest = summary.markdown(found).partition("\n")
+    return f"{'#' * level} {short(found['headline'])}\n{rest}{chart(folder.root / 'charts' / 'trend.png')}"
+
+
+def short(headline: str) -> str:
+    """The first sentence; the reasons stand below the tables."""
+    return headline.partition(". ")[0].rstrip(".")
 
 
 def chart(path: Path) -> str:

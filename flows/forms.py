@@ -16,21 +16,34 @@ from flows.up_settings import UpSettings, load_up
 DEVICES = r"^(cpu|cuda(:\d+(,\d+)*)?)$"
 
 
+_TITLES = {"tp": "Tensor-parallel ranks", "runs": "Rounds", "warmup": "Warm-up rounds", "run": "Take up run"}
+_TEXTS = {
+    "checkpoint": "Synthetic shape, made once and kept, or one of the configured checkpoint folders.",
+    "run": "Left out: a new run, or the interrupted one of the same plan. An earlier run's name: measure only what it lacks.",
+}
+
+
 def _validation_form(schema: dict[str, Any]) -> None:
-    """The form's own view: drop-down of checkpoints, no results folder, the workload's fields empty so that it fills them."""
+    """The form's own view: drop-down of checkpoints, no results folder, and empty fields where something else fills them."""
     fields = schema["properties"]
     fields.pop("results")
+    for field in fields.values():
+        present = [choice for choice in field.pop("anyOf", []) if choice.get("type") != "null"]
+        if present:  # "or nothing" is an empty field, no choice of types
+            field |= present[0]
+            field.pop("default")
     for name in WORKLOADS["report"]:
         fields[name].pop("default")
+    for name, title in _TITLES.items():
+        fields[name]["title"] = title
+    for name, text in _TEXTS.items():
+        fields[name]["description"] = text
     fields["checkpoint"] |= {"enum": checkpoints.choices(load_up().checkpoints)}
     fields["devices"] |= {"pattern": DEVICES}
-    fields["run"]["description"] = (
-        "Left out: a new run, or the interrupted one of the same plan. An earlier run's name: measure only what it lacks."
-    )
 
 
 class ServedValidation(ValidationParameters):
-    """A validation from the UI."""
+    """Every field has a default: submitting the form as it is measures now."""
 
     model_config = ConfigDict(title="What to measure", json_schema_extra=_validation_form)
 
@@ -68,7 +81,7 @@ def _night_form(schema: dict[str, Any]) -> None:
 
 
 class NightParameters(BaseModel):
-    """A night, or a part of one by hand."""
+    """A night by hand: all of the plan file, or a part."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="The night", json_schema_extra=_night_form)
 

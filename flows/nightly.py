@@ -12,7 +12,7 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Completed, Failed
 
-from flows import artifacts, night_watch, summary, validation
+from flows import artifacts, night_watch, validation
 from flows.attempt import Run
 from flows.build import source_under_test
 from flows.deadlines import Expectations
@@ -136,8 +136,7 @@ def night_text(outcomes: Sequence[Outcome]) -> str:
             lines.append(outcome.watched or outcome.message)
             continue
         found = json.loads(outcome.folder.summary_json.read_text(encoding="utf-8"))
-        lines.append(summary.markdown(found).removeprefix("# "))
-        lines.append(artifacts.chart(outcome.folder.root / "charts" / "trend.png"))
+        lines.append(artifacts.text_of(found, outcome.folder, level=3))
     return "\n".join(lines) + f"\n\nWritten {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.\n"
 
 
@@ -145,4 +144,4 @@ def _outcome(name: str, state: State[Any], folder: RunFolder) -> Outcome:
     if not folder.summary_json.exists() or state.type == StateType.CRASHED:
         return Outcome(name, BROKEN, state.message or state.name or "it ended without a word")
     code = int(json.loads(folder.summary_json.read_text(encoding="utf-8"))["exit_code"])
-    return Outcome(name, code, state.message or "", folder)
+    return Outcome(name, code, artifacts.short(state.message or ""), folder)

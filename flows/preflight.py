@@ -59,7 +59,7 @@ def ready(parameters: ValidationParameters, folders: Sequence[Path], wait: Wait)
     if fatal:
         waited = f" after {wait.minutes:g} minutes of waiting" if wait.minutes else ""
         raise NotReadyError(f"not ready to measure{waited}: {'; '.join(fatal)}")
-    return [f"Measured although {finding.text}." for finding in findings]
+    return [f"The machine was not quiet: {finding.text}." for finding in findings]
 
 
 def look(parameters: ValidationParameters, folders: Sequence[Path]) -> list[Finding]:

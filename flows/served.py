@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from prefect import flow, get_run_logger, task
 from prefect.client.schemas.objects import State
@@ -62,8 +63,7 @@ def site(parameters: SiteParameters) -> State[Any]:
 @contextmanager
 def in_service(host: HostSettings) -> Iterator[None]:
     """What every served flow runs in: an entry in the ledger, and its reports in the UI."""
-    from uuid import UUID
-
+    logging.getLogger("paceline").setLevel(logging.INFO)
     with alive(ledger(host), UUID(str(flow_run.id))), artifacts.in_ui():
         yield
 

@@ -106,7 +106,10 @@ class HostSettings(FromTable):
     )
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
     wait_minutes: float = Field(
-        default=0.0, ge=0, le=24 * 60, description="Longest wait for a quiet machine before measuring; 0: measure and say so."
+        default=0.0,
+        ge=0,
+        le=24 * 60,
+        description="Longest wait for a quiet machine; 0: measure and say so. Left out, paceline up waits 30.",
     )
 
     @classmethod
