@@ -30,7 +30,7 @@ def _validation_form(schema: dict[str, Any]) -> None:
     for field in fields.values():
         present = [choice for choice in field.pop("anyOf", []) if choice.get("type") != "null"]
         if present:  # "or nothing" is an empty field, no choice of types
-            field |= present[0]
+            field.update(present[0])
             field.pop("default")
     for name in WORKLOADS["report"]:
         fields[name].pop("default")

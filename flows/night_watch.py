@@ -4,25 +4,22 @@ The canary measures one build against itself, at the highest level in batch mode
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
-from flows.aggregate import keep_records
+from flows.aggregate import canary_of, keep_records
 from flows.attempt import Run
 from flows.folders import RunFolder
 from flows.locks import exclusive, measuring_lock
 from flows.measure import measure
 from flows.parameters import ValidationParameters
-from flows.plan import Measurement, Mode, measurement_of
+from flows.plan import ARMS, Measurement, canary_arm, measurement_of, watched_legs
 from flows.progress import report
-from flows.verdicts.canary import Canary, read_canary
-from flows.verdicts.judge import PairSample
+from flows.verdicts.canary import Canary
 from storage.records import Record
 
 PAIRS = 3
-Arm = Literal["a", "b"]
 
 
 @dataclass(frozen=True)
@@ -38,15 +35,13 @@ def watch(parameters: ValidationParameters, run: Run) -> Watched:
     """Probe the machine, then measure the canary's pairs; records go into the store. A failed process stops nothing."""
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
         probe = _record(probe_of(parameters), run)
-        records = [(item, _record(item, run)) for item in canary_plan(parameters)]
+        seen = [_record(item, run) for item in canary_plan(parameters)]
     for reason in keep_records(run.folder):
         report().note(f"set aside: {reason}")
-    seen = [record for _, record in records if record is not None]
-    environments = [record.environment for record in (probe, *seen) if record is not None and record.environment is not None]
-    engine = next((record.environment for record in seen if record.environment is not None), None)
+    environments = [record.environment for record in seen if record is not None and record.environment is not None]
     bandwidth = probe.values.get("read_bandwidth_bytes_per_s") if probe else None
-    fingerprint = (engine or environments[0]).fingerprint if environments else None
-    return Watched(read_canary(_samples(records)), bandwidth, fingerprint)
+    fingerprint = environments[0].fingerprint if environments else None
+    return Watched(canary_of(run.folder.snapshot, run.folder.run_id), bandwidth, fingerprint)
 
 
 def probe_of(parameters: ValidationParameters) -> Measurement:
@@ -58,19 +53,12 @@ def probe_of(parameters: ValidationParameters) -> Measurement:
 def canary_plan(parameters: ValidationParameters) -> Iterator[Measurement]:
     """Arms a and b of every pair, one right after the other, in an order that follows from the seed."""
     order = 0
-    arms: list[Arm] = ["a", "b"]
     draw = random.Random(parameters.seed)  # noqa: S311  # an order, not a secret
     for pair in range(1, PAIRS + 1):
-        for level, mode in watched_legs(parameters):
-            draw.shuffle(arms)
-            for arm in arms:
+        for leg in watched_legs(parameters):
+            for arm in draw.sample(ARMS, len(ARMS)):
                 order += 1
-                yield _arm(parameters, pair, level, mode, arm, order)
-
-
-def watched_legs(parameters: ValidationParameters) -> Sequence[tuple[int, Mode]]:
-    """Levels and modes that the canary measures."""
-    return ((1, "serial"), (parameters.measured_levels[-1], "batch"))
+                yield canary_arm(parameters, pair, leg, arm, order)
 
 
 def known_fingerprints(folder: RunFolder) -> set[str]:
@@ -92,27 +80,6 @@ def decided_run(results: Path, identity: str) -> str | None:
     return None
 
 
-def _arm(parameters: ValidationParameters, pair: int, level: int, mode: Mode, arm: Arm, order: int) -> Measurement:
-    spec = measurement_of(parameters, pair, level, mode, order).spec
-    spec = spec.model_copy(update={"kind": "canary", "extra": {"arm": arm}})
-    name = f"{parameters.workload}/canary-x{level}-{mode}-{arm}/pair{pair:02d}"
-    return Measurement(name=name, label=f"canary {mode} x{level} pair {pair}/{PAIRS} {arm}", spec=spec)
-
-
 def _record(measurement: Measurement, run: Run) -> Record | None:
     outcome = measure(measurement, run, return_state=True).result(raise_on_failure=False)
     return outcome if isinstance(outcome, Record) else None
-
-
-def _samples(records: Sequence[tuple[Measurement, Record | None]]) -> dict[str, list[PairSample]]:
-    """The two arms of each pair in request throughput, by what was measured."""
-    figures: dict[tuple[str, int], dict[str, float]] = {}
-    for item, record in records:
-        key = (f"{item.spec.mode} x{item.spec.level}", item.spec.pair)
-        if record is not None and record.status == "ok" and (kept := record.kept_rounds()):
-            requests = sum(len(sample.requests) for sample in kept)
-            figures.setdefault(key, {})[str(item.spec.extra["arm"])] = requests / sum(sample.wall_s for sample in kept)
-    found: dict[str, list[PairSample]] = {}
-    for (name, pair), arms in figures.items():
-        found.setdefault(name, []).append(PairSample(pair=pair, serial=arms.get("a"), batch=arms.get("b")))
-    return found

@@ -167,9 +167,7 @@ def _watch(settings: UpSettings, home: Path, server: OwnServer | None, service: 
 def _start_server(settings: UpSettings, home: Path) -> OwnServer:
     """Our own server, with its database in the cache, its UI on, and closed to other sites' pages."""
     if not _free(settings.address, settings.port):
-        raise UpError(
-            f"{settings.address}, port {settings.port}: taken: stop what listens there, or choose another with --port"
-        )
+        raise UpError(f"{settings.address}, port {settings.port}: taken: stop what listens there, or choose another with --port")
     origins = {f"http://{name}:{settings.port}" for name in ("127.0.0.1", "localhost", settings.address)}
     set_defaults(
         quiet_prefect()
