@@ -54,7 +54,7 @@ class SharedMemoryCommunicator final : public Communicator {
   void all_reduce(int rank, int64_t count, float* target) override {
     Rank& own = ranks_[static_cast<size_t>(rank)];
     const int turn = own.turn;
-    own.turn ^= 1;
+    own.turn = 1 - turn;
     own.targets[static_cast<size_t>(turn)] = target;
     own.ops->synchronize();
     barrier_.arrive_and_wait();

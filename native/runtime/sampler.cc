@@ -11,13 +11,13 @@ namespace {
 // The finaliser of SplitMix64: every bit of the input reaches every bit of the output.
 uint64_t mix(uint64_t value) {
   value += 0x9e3779b97f4a7c15u;
-  value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-  value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-  return value ^ (value >> 31);
+  value = (value ^ (value >> 30u)) * 0xbf58476d1ce4e5b9u;
+  value = (value ^ (value >> 27u)) * 0x94d049bb133111ebu;
+  return value ^ (value >> 31u);
 }
 
 // Uniform in [0, 1), a function of (seed, index): a generator that has no state to carry.
-double uniform(uint64_t seed, uint64_t index) { return static_cast<double>(mix(mix(seed) ^ mix(~index)) >> 11) * 0x1p-53; }
+double uniform(uint64_t seed, uint64_t index) { return static_cast<double>(mix(mix(seed) ^ mix(~index)) >> 11u) * 0x1p-53; }
 
 // The likeliest candidates in order (larger logit first, lower id among equals), sorted piece by piece as far as they are asked
 // for.

@@ -23,16 +23,16 @@ int Scheduler::chunk_rows(const Slot& slot) const {
 // what is left. A chunk is never cut to fit: where it ends depends on its prompt alone.
 std::vector<int> Scheduler::pick_chunks() {
   std::vector<int> picked;
+  std::vector<int> of_short_prompts;
   int rows = 0;
   for (const int index : prefilling_) {
-    const int chunk = chunk_rows(slots_[static_cast<size_t>(index)]);
+    const Slot& slot = slots_[static_cast<size_t>(index)];
+    const int chunk = chunk_rows(slot);
     if (rows + chunk > limits_.prefill_rows) continue;
     rows += chunk;
-    picked.push_back(index);
+    (is_long(*slot.request) ? picked : of_short_prompts).push_back(index);
   }
-  // Rows of the chunked form stand first.
-  std::stable_partition(picked.begin(), picked.end(),
-                        [this](int index) { return is_long(*slots_[static_cast<size_t>(index)].request); });
+  picked.insert(picked.end(), of_short_prompts.begin(), of_short_prompts.end());  // rows of the chunked form stand first
   return picked;
 }
 

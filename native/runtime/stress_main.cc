@@ -201,7 +201,7 @@ Arguments parse(int count, char** values) {
   Arguments arguments;
   for (int i = 1; i + 1 < count; i += 2) {
     const std::string name = values[i];
-    const int value = std::atoi(values[i + 1]);
+    const int value = static_cast<int>(std::strtol(values[i + 1], nullptr, 10));
     require(value > 0, name + ": a positive number is needed");
     if (name == "--requests") {
       arguments.requests = value;

@@ -16,6 +16,7 @@ std::vector<float> random_values(int64_t count, float mean, float deviation, std
 
 std::vector<uint16_t> to_bf16(const std::vector<float>& values) {
   std::vector<uint16_t> result;
+  result.reserve(values.size());
   for (const float value : values) result.push_back(float_to_bf16(value));
   return result;
 }
@@ -50,6 +51,7 @@ std::unique_ptr<Engine> StressModel::open(EngineOptions options, OpsFactory make
   const int ranks = options.tp;
   auto engine = std::make_unique<Engine>(config_, std::move(options), std::move(make_ops));
   std::vector<std::thread> loaders;
+  loaders.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; ++rank) loaders.emplace_back([&, rank] { load_rank(*engine, rank, ranks); });
   engine->set_embedding({.table = embedding_.data(), .dtype = DType::kBF16}, config_.vocab_size, config_.hidden_size);
   for (std::thread& loader : loaders) loader.join();
