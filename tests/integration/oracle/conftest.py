@@ -148,11 +148,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section(f"oracle: relative logit error against float32 transformers (at most {TOLERANCE:.0e})")
     lengths = sorted({length for _, _, length, _, _ in rows})
     terminalreporter.write_line(
-        f"{'model':<20}{'tp':>3}" + "".join(f"{f'prompt {n}':>14}" for n in lengths) + "  with BF16 rounding  clear choices"
+        f"{'model':<30}{'tp':>3}" + "".join(f"{f'prompt {n}':>14}" for n in lengths) + "  with BF16 rounding  clear choices"
     )
     for kind, tp in dict.fromkeys((kind, tp) for kind, tp, *_ in rows):
-        found = {length: a for k, t, length, a, _ in rows if (k, t) == (kind, tp)}
-        rounded = max(r for k, t, _, _, r in rows if (k, t) == (kind, tp))
-        cells = "".join(f"{found[n].relative_error:>14.2e}" if n in found else f"{'':>14}" for n in lengths)
-        clear, positions = sum(a.clear for a in found.values()), sum(a.positions for a in found.values())
-        terminalreporter.write_line(f"{kind:<20}{tp:>3}{cells}{rounded:>20.2e}{f'{clear}/{positions}':>15}")
+        own = [row[2:] for row in rows if row[:2] == (kind, tp)]
+        worst = {n: max((a.relative_error for length, a, _ in own if length == n), default=None) for n in lengths}
+        cells = "".join(f"{'' if error is None else f'{error:.2e}':>14}" for error in worst.values())
+        choices = f"{sum(a.clear for _, a, _ in own)}/{sum(a.positions for _, a, _ in own)}"
+        terminalreporter.write_line(f"{kind:<30}{tp:>3}{cells}{max(r for *_, r in own):>20.2e}{choices:>15}")
