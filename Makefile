@@ -57,6 +57,10 @@ tidy: dev ## clang-tidy on the host code
 	  -Dpybind11_DIR="$$("$(BIN)/python" -m pybind11 --cmakedir)" -DPython_EXECUTABLE="$(abspath $(BIN))/python"
 	"$(BIN)/python" "$(VENV)/bin/run-clang-tidy" -quiet -clang-tidy-binary "$(BIN)/clang-tidy" -p build/tidy 'native/(parallel|model|runtime)/.*\.cc'
 
+cuda: dev ## Compile the CUDA backend and its checks for every architecture (needs nvcc, no GPU)
+	"$(BIN)/cmake" -S native -B build/cuda -G Ninja -DPACELINE_CUDA=ON -DPACELINE_PYTHON=OFF -DPACELINE_WERROR=ON
+	"$(BIN)/cmake" --build build/cuda --target paceline_ops_cuda paceline_cuda_test
+
 format: dev ## Rewrite files to the house's format
 	"$(BIN)/ruff" check --fix .
 	"$(BIN)/ruff" format .

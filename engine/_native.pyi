@@ -11,6 +11,9 @@ API_VERSION: int
 def build_info() -> dict[str, Any]:
     """compiler, flags, build_type, isa_paths compiled in, backends ("cpu", "cuda")."""
 
+def devices() -> list[dict[str, Any]]:
+    """Devices beyond the CPU that `device` may name: name ("cuda:0"), model, capability (90 for 9.0), memory in bytes."""
+
 def isa_paths() -> dict[str, bool]:
     """Kernel paths compiled in, by name, widest first: whether this CPU can run each."""
 

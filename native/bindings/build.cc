@@ -2,6 +2,7 @@
 
 #include "bindings/bindings.h"
 #include "ops/cpu/backend.h"
+#include "runtime/devices.h"
 
 namespace paceline::bindings {
 
@@ -23,10 +24,21 @@ py::dict build_info() {
   info["flags"] = PACELINE_FLAGS;
   info["build_type"] = PACELINE_BUILD_TYPE;
   info["isa_paths"] = py::list(isa_paths());
-  py::list backends;
-  backends.append("cpu");
-  info["backends"] = backends;
+  info["backends"] = runtime::backends();
   return info;
+}
+
+py::list devices() {
+  py::list found;
+  for (const runtime::Device& device : runtime::devices()) {
+    py::dict facts;
+    facts["name"] = device.name;
+    facts["model"] = device.model;
+    facts["capability"] = device.capability;
+    facts["memory"] = device.memory;
+    found.append(facts);
+  }
+  return found;
 }
 
 }  // namespace
@@ -34,6 +46,7 @@ py::dict build_info() {
 void bind_build(py::module_& module) {
   module.attr("API_VERSION") = kApiVersion;
   module.def("build_info", &build_info, "compiler, flags, build_type, isa_paths compiled in, backends.");
+  module.def("devices", &devices, "Devices beyond the CPU that `device` may name: name, model, capability, memory in bytes.");
   module.def("isa_paths", &isa_paths, "Kernel paths compiled in, widest first: whether this CPU can run each.");
 }
 

@@ -3,11 +3,6 @@
 #include <bit>
 
 namespace paceline::model {
-namespace {
-
-constexpr int kMaxRecorded = 16;  // rows of the widest step that a backend is asked to record
-
-}  // namespace
 
 std::vector<TensorSpec> list_tensors(const ModelConfig& config, const Shard& shard) {
   std::vector<TensorSpec> tensors;

@@ -13,6 +13,8 @@
 
 namespace paceline::model {
 
+constexpr int kMaxRecorded = 16;  // rows of the widest step that a backend is asked to record
+
 struct Embedding {  // [vocab_size, hidden_size], shared by the ranks, kept alive by whoever gave it
   const void* table = nullptr;
   DType dtype = DType::kBF16;

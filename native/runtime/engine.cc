@@ -1,6 +1,7 @@
 #include "runtime/engine.h"
 
 #include "base/error.h"
+#include "runtime/devices.h"
 
 namespace paceline::runtime {
 namespace {
@@ -20,7 +21,7 @@ EngineOptions checked(EngineOptions options) {
 
 Engine::Engine(model::ModelConfig config, EngineOptions options, OpsFactory make_ops)
     : config_(checked(std::move(config))), options_(checked(std::move(options))), plan_(plan_memory(config_, options_)) {
-  require_memory(plan_, options_, available_memory());
+  require_memory(plan_, options_, available_memory(options_));
   if (!make_ops) make_ops = backend_of(options_);
   ranks_ = std::make_unique<RankGroup>(config_, options_, make_ops);
   const Limits limits = {

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "model/rank_model.h"
+#include "runtime/devices.h"
 
 namespace paceline::runtime {
 namespace {
@@ -99,6 +100,9 @@ MemoryPlan plan_memory(const model::ModelConfig& config, const EngineOptions& op
   const uint64_t message = static_cast<uint64_t>(capacity.rows) * static_cast<uint64_t>(config.hidden_size) * sizeof(float);
   plan.scratch += message * static_cast<uint64_t>(options.tp) * (options.tp > 1 ? 2 : 1);
   plan.weights = std::max(plan.weights, static_cast<uint64_t>(options.weight_bytes));
+  if (!on_cpu(options)) {  // a copy of the table, as bfloat16 or half
+    plan.weights += static_cast<uint64_t>(config.vocab_size) * static_cast<uint64_t>(config.hidden_size) * sizeof(uint16_t);
+  }
   return plan;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cpu.h"
 #include "base/error.h"
+#include "runtime/devices.h"
 
 namespace paceline::runtime {
 namespace {
@@ -11,7 +12,8 @@ namespace {
 constexpr int kMaxRanks = 64;
 constexpr int kMaxSlots = 1024;
 constexpr int kMaxPrefillRows = 8192;
-constexpr int kMaxContext = 1 << 20;
+constexpr int kMaxContext = 1'048'576;
+constexpr int kMaxQueue = 1'000'000;
 
 void require_range(const char* option, int64_t value, int64_t low, int64_t high) {
   check<ConfigError>(value >= low && value <= high, option, " = ", value, " cannot be served: it must be within ", low, " .. ",
@@ -23,13 +25,13 @@ void require_range(const char* option, int64_t value, int64_t low, int64_t high)
 void validate(const EngineOptions& o) {
   check<ConfigError>(o.mode == "serial" || o.mode == "batch", "mode = \"", o.mode,
                      "\" cannot be served: it must be serial or batch");
-  check<ConfigError>(o.device == "cpu", "device = \"", o.device, "\" cannot be served: this build has the cpu backend alone");
   require_range("tp", o.tp, 1, kMaxRanks);
+  validate_device(o);
   require_range("slots", o.slots, 1, kMaxSlots);
   require_range("context", o.context, 2, kMaxContext);
   require_range("threads", o.threads, 0, 4096);
   require_range("prefill_rows", o.prefill_rows, 1, kMaxPrefillRows);
-  require_range("queue_limit", o.queue_limit, 1, 1 << 24);
+  require_range("queue_limit", o.queue_limit, 1, kMaxQueue);
   require_range("weight_bytes", o.weight_bytes, 0, INT64_MAX);
 }
 

@@ -20,8 +20,8 @@ struct EngineOptions {
   int prefill_rows = 256;      // rows of one prefill step
   int queue_limit = 4096;      // requests that may wait
   std::string isa = "auto";    // kernel path of the CPU
-  std::string device = "cpu";
-  int64_t weight_bytes = 0;  // of the checkpoint's matrices, where known: for the plan of memory before anything is allocated
+  std::string device = "cpu";  // or "cuda:N"
+  int64_t weight_bytes = 0;    // of the checkpoint's matrices, where known: for the plan of memory before anything is allocated
 };
 
 // Throws ConfigError naming the option, its value and what is allowed.

@@ -1,7 +1,9 @@
 #include "runtime/rank_group.h"
 
-#include "ops/cpu/backend.h"
+#include <algorithm>
+
 #include "parallel/barrier.h"
+#include "runtime/devices.h"
 #include "runtime/memory_plan.h"
 
 namespace paceline::runtime {
@@ -13,14 +15,9 @@ int spins_of(const EngineOptions& options) { return oversubscribed(options) ? 0 
 
 }  // namespace
 
-OpsFactory backend_of(const EngineOptions& options) {
-  const ops::CpuOptions cpu = {
-      .isa = options.isa, .threads = threads_per_rank(options), .oversubscribed = oversubscribed(options)};
-  return [cpu](int) { return ops::make_cpu_ops(cpu); };
-}
-
 RankGroup::RankGroup(const model::ModelConfig& config, const EngineOptions& options, const OpsFactory& make_ops)
     : config_(config),
+      options_(options),
       communicator_(parallel::make_shared_memory_communicator(options.tp, spins_of(options))),
       errors_(static_cast<size_t>(options.tp)),
       threads_(options.tp, spins_of(options)) {
@@ -43,7 +40,7 @@ void RankGroup::set_matrix(int rank, const std::string& name, std::span<const mo
     needed += static_cast<uint64_t>(part.slice.rows * part.slice.cols) *
               static_cast<uint64_t>(part.slice.dtype == DType::kF8E4M3 ? 1 : 2);
   }
-  const uint64_t available = available_memory();
+  const uint64_t available = available_memory(options_);
   check<OutOfMemoryError>(needed <= available, "rank ", rank, ", tensor ", name, " needs ", bytes_text(needed), ", ",
                           bytes_text(available), " are available after ", bytes_text(weight_bytes()),
                           " of weights: use a smaller or an FP8 checkpoint");
@@ -79,6 +76,25 @@ void RankGroup::finish_loading() {
   }
   check<WeightError>(missing == 0, missing, missing == 1 ? " tensor is" : " tensors are", " missing: ", names);
   for (const auto& each : models_) each->finish_loading(embedding_);
+  if (models_.front()->ops().records()) rehearse();
+}
+
+// Every width of a decode step twice, so that a backend has recorded it before the first request. What this leaves in the caches
+// is of no account: a request starts at position 0, from empty states.
+void RankGroup::rehearse() {
+  model::Step step;
+  model::StepOutput output;
+  for (int rows = 1; rows <= std::min(slots_in_use(options_), model::kMaxRecorded); ++rows) {
+    step.clear();
+    for (int row = 0; row < rows; ++row) {
+      step.slot.push_back(row);
+      step.position.push_back(0);
+      step.token.push_back(0);
+      step.wanted.push_back(row);
+      step.keep.push_back(0);
+    }
+    for (int time = 0; time < 2; ++time) run(step, output);
+  }
 }
 
 void RankGroup::run(const model::Step& step, model::StepOutput& output) {

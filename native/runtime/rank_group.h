@@ -19,9 +19,6 @@ namespace paceline::runtime {
 
 using OpsFactory = std::function<std::unique_ptr<ops::Ops>(int rank)>;
 
-// The backend that the options name.
-OpsFactory backend_of(const EngineOptions& options);
-
 class RankFailure : public Error {  // a step went wrong on a rank; the group is of no more use
  public:
   using Error::Error;
@@ -48,8 +45,10 @@ class RankGroup {
 
  private:
   model::RankModel& rank_model(int rank);
+  void rehearse();
 
   const model::ModelConfig& config_;
+  const EngineOptions options_;
   std::unique_ptr<parallel::Communicator> communicator_;  // before the models, which hold on to it
   std::vector<std::unique_ptr<model::RankModel>> models_;
   std::vector<std::unique_ptr<std::mutex>> loading_;  // one a rank: its backend takes one call at a time

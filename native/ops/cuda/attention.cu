@@ -1,5 +1,5 @@
-// Attention of a step's rows: (1) head norms, RoPE, and the store of keys and values; (2) a block a row and query head attends over the
-// row's own slot, in splits of 256 positions that are joined in ascending order.
+// Attention of a step's rows: (1) head norms, RoPE, and the store of keys and values; (2) a block a row and query head attends
+// over the row's own slot, in splits of 256 positions that are joined in ascending order.
 #include "ops/cuda/attention.h"
 
 namespace paceline::ops::cuda {
@@ -58,7 +58,8 @@ __global__ void prepare(const __grid_constant__ AttentionJob job) {
   }
 }
 
-// Dot products of the query with `count` keys. kLanes > 0: head_dim = 8 * kLanes, so many lanes share a key and read 16 bytes each.
+// Dot products of the query with `count` keys. kLanes > 0: head_dim = 8 * kLanes, so many lanes share a key and read 16 bytes
+// each.
 template <int kLanes>
 __device__ void score(const float* query, const uint16_t* keys, int count, int, float* scores) {
   constexpr int kKeys = 32 / kLanes;  // of a warp at a time
@@ -176,13 +177,20 @@ void run_attention(const Launch& where, const AttentionJob& job) {
   const auto rows = static_cast<unsigned>(job.rows.count);
   const auto heads = static_cast<unsigned>(job.in.heads + 2 * job.cache.kv_heads);
   launch(where, prepare, dim3(heads, rows), dim3(32), 0, job);
-  const auto start = [&](auto kernel) { launch(where, kernel, dim3(static_cast<unsigned>(job.in.heads), rows), dim3(kThreads), 0, job); };
+  const auto start = [&](auto kernel) {
+    launch(where, kernel, dim3(static_cast<unsigned>(job.in.heads), rows), dim3(kThreads), 0, job);
+  };
   switch (job.cache.head_dim) {
-    case 32: return start(attend<4>);
-    case 64: return start(attend<8>);
-    case 128: return start(attend<16>);
-    case 256: return start(attend<32>);
-    default: return start(attend<0>);
+    case 32:
+      return start(attend<4>);
+    case 64:
+      return start(attend<8>);
+    case 128:
+      return start(attend<16>);
+    case 256:
+      return start(attend<32>);
+    default:
+      return start(attend<0>);
   }
 }
 

@@ -1,7 +1,7 @@
-// The CUDA backend of the operations: how to find devices and make one.
+// The CUDA backend of the operations: which devices there are, and how to make a backend on one.
 #pragma once
 
-#include <cstdint>
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,16 +13,21 @@ namespace paceline::ops {
 struct CudaDevice {
   int index;
   std::string name;
-  int capability;         // 10 * major + minor
-  size_t free_bytes;
+  int capability;  // 10 * major + minor
   size_t total_bytes;
 };
 
-// The devices the driver offers; empty where there is no driver. Never throws for a machine without one.
+// The devices the driver offers; empty where there is no driver.
 std::vector<CudaDevice> cuda_devices();
 
-// One rank's backend on one device: a stream of its own, device memory, graphs per step width.
 // Throws ConfigError for a device that is not there or older than compute capability 7.5.
+void require_cuda_device(int device);
+
+// Memory that the device has left. It must be there.
+size_t cuda_free_bytes(int device);
+
+// One rank's backend on one device: a stream of its own, device memory, a graph per kind of step. Its operations come from one
+// thread at a time. Throws ConfigError as require_cuda_device does.
 std::unique_ptr<Ops> make_cuda_ops(int device);
 
 }  // namespace paceline::ops

@@ -1,95 +1,70 @@
-// One rank on one device: the interface over the kernels, with scratch memory and a graph per kind of step.
+#include "ops/cuda/cuda_ops.h"
+
+#include <algorithm>
 #include <cstring>
-#include <unordered_map>
 
 #include "base/error.h"
 #include "ops/cuda/attention.h"
-#include "ops/cuda/backend.h"
 #include "ops/cuda/delta_net.h"
 #include "ops/cuda/elementwise.h"
-#include "ops/cuda/linear/kernels.h"
-#include "ops/cuda/linear/pack.h"
-#include "ops/cuda/memory.h"
 
-namespace paceline::ops {
-namespace cuda {
+namespace paceline::ops::cuda {
 namespace {
 
 constexpr size_t kStagingBytes = size_t{1} << 20;
+constexpr size_t kStagingStep = 256;  // alignment of what is staged
 
-// Memory that grows on demand. What it outgrew stays, since captured graphs may point to it.
-class Scratch {
- public:
-  explicit Scratch(cudaStream_t stream) : stream_(stream) {}
+cudaStream_t make_stream(int device) {
+  check(cudaSetDevice(device), "cudaSetDevice");
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  return stream;
+}
 
-  template <class T>
-  T* at_least(size_t count) {
-    const size_t bytes = count * sizeof(T);
-    if (buffers_.empty() || buffers_.back()->size() < bytes) buffers_.push_back(std::make_unique<DeviceBuffer>(bytes, stream_));
-    return static_cast<T*>(buffers_.back()->data());
+int attribute(cudaDeviceAttr which, int device) {
+  int value = 0;
+  check(cudaDeviceGetAttribute(&value, which, device), "cudaDeviceGetAttribute");
+  return value;
+}
+
+// The parts of a packed weight as products in `all`, which share its input.
+void add_products(const CudaLinear& weight, float* y, int ld_y, Products& all) {
+  for (int i = 0; i < weight.part_count; ++i) {
+    const PackedPart& part = weight.parts[i];
+    all.product[all.count++] = {.data = part.data,
+                                .scale = part.scale,
+                                .y = y + part.first,
+                                .boundary = part.boundary,
+                                .rows = part.rows,
+                                .groups = part.groups,
+                                .ld_y = ld_y,
+                                .tile_begin = 0};
   }
+}
 
- private:
-  cudaStream_t stream_;
-  std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
-};
+}  // namespace
 
-class CudaOps final : public Ops {
- public:
-  explicit CudaOps(int device);
-  ~CudaOps() override;
-
-  std::unique_ptr<Linear> pack(std::span<const LinearPart> parts) override;
-  std::unique_ptr<Buffer> allocate(size_t bytes) override;
-  const void* place(const void* host, size_t bytes) override;
-  void upload(void* to, const void* from_host, size_t bytes) override;
-  void download(void* to_host, const void* from, size_t bytes) override;
-  void embed(const Rows& rows, const void* table, DType dtype, int width, float* hidden) override;
-  void rms_norm(const float* x, const float* weight, float eps, int rows, int width, uint16_t* out) override;
-  void linear(const Linear& weight, const uint16_t* x, int rows, float* y, int ld_y) override;
-  void swiglu(const float* gate_up, int rows, int width, uint16_t* out) override;
-  void attention(const Rows& rows, const AttentionInput& in, const KvCache& cache, uint16_t* out) override;
-  void delta_net(const Rows& rows, const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state, bool chunked,
-                 uint16_t* out) override;
-  void gather(const float* in, const int32_t* index, int count, int width, float* out) override;
-  void argmax(const float* x, int rows, int width, int ld, float* value, int32_t* index) override;
-  void add_partials(std::span<const float* const> partials, int64_t count, float* target) override;
-  void replay(uint64_t key, const std::function<void()>& work) override;
-  void synchronize() override;
-
- private:
-  void enter() { check(cudaSetDevice(device_), "cudaSetDevice"); }
-  void capture(uint64_t key, const std::function<void()>& work);
-
-  int device_;
-  int capability_ = 0;
-  Launch where_{};
-  std::unique_ptr<Packer> packer_;
-  std::unique_ptr<PinnedBuffer> staging_;
-  size_t staged_ = 0;  // bytes of staging_ that copies under way still read
-  std::vector<std::unique_ptr<Buffer>> weights_;
-  std::unordered_map<const void*, std::unique_ptr<DeviceBuffer>> placed_;
-  std::unique_ptr<Scratch> query_, mixed_, padded_, best_value_, best_index_;
-  std::unordered_map<uint64_t, cudaGraphExec_t> graphs_;  // null until the second step of its kind
-};
-
-CudaOps::CudaOps(int device) : device_(device) {
-  enter();
-  int major = 0, minor = 0;
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&where_.shared_optin, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
+CudaOps::CudaOps(int device)
+    : device_(device),
+      where_{.stream = make_stream(device), .dependent = false, .shared_optin = 0, .skinny_blocks = 0},
+      query_(where_.stream),
+      padded_(where_.stream),
+      arrivals_(where_.stream),
+      best_value_(where_.stream),
+      best_index_(where_.stream) {
+  where_.shared_optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
+  const int own =
+      10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
   // A newer card may run code that was compiled for an older one: what counts is what the kernels were compiled for.
-  capability_ = std::min(10 * major + minor, compiled_architecture());
-  check(cudaStreamCreateWithFlags(&where_.stream, cudaStreamNonBlocking), "cudaStreamCreate");
+  capability_ = std::min(own, compiled_architecture());
   where_.dependent = capability_ >= 90;
   if (capability_ >= 80) {
-    prepare_skinny();
+    where_.skinny_blocks = prepare_skinny(attribute(cudaDevAttrMultiProcessorCount, device));
     prepare_tiled();
   }
   packer_ = std::make_unique<Packer>(where_);
-  staging_ = std::make_unique<PinnedBuffer>(kStagingBytes);
-  for (auto* scratch : {&query_, &mixed_, &padded_, &best_value_, &best_index_}) *scratch = std::make_unique<Scratch>(where_.stream);
+  sent_ = std::make_unique<PinnedBuffer>(kStagingBytes);
+  received_ = std::make_unique<PinnedBuffer>(kStagingBytes);
 }
 
 CudaOps::~CudaOps() {
@@ -100,6 +75,8 @@ CudaOps::~CudaOps() {
   }
   cudaStreamDestroy(where_.stream);
 }
+
+void CudaOps::enter() { check(cudaSetDevice(device_), "cudaSetDevice"); }
 
 std::unique_ptr<Linear> CudaOps::pack(std::span<const LinearPart> parts) {
   enter();
@@ -116,112 +93,207 @@ const void* CudaOps::place(const void* host, size_t bytes) {
   auto& buffer = placed_[host];
   if (!buffer) {
     buffer = std::make_unique<DeviceBuffer>(bytes, where_.stream);
-    check(cudaMemcpyAsync(buffer->data(), host, bytes, cudaMemcpyHostToDevice, where_.stream), "copy of the embedding");
-    check(cudaStreamSynchronize(where_.stream), "copy of the embedding");
+    check(cudaMemcpyAsync(buffer->data(), host, bytes, cudaMemcpyHostToDevice, where_.stream), "copy of a table");
+    check(cudaStreamSynchronize(where_.stream), "copy of a table");
   }
   return buffer->data();
 }
 
+// A copy waits for all kernels before it, so behind it no state is under way.
 void CudaOps::upload(void* to, const void* from_host, size_t bytes) {
   enter();
-  if (staged_ + bytes > kStagingBytes) {
+  settle();
+  states_.clear();
+  const size_t room = (bytes + kStagingStep - 1) / kStagingStep * kStagingStep;
+  if (staged_ + room > kStagingBytes) {
     check(cudaMemcpyAsync(to, from_host, bytes, cudaMemcpyHostToDevice, where_.stream), "upload");
     check(cudaStreamSynchronize(where_.stream), "upload");
+    staged_ = 0;
     return;
   }
-  auto* stage = static_cast<uint8_t*>(staging_->data()) + staged_;
+  auto* stage = static_cast<uint8_t*>(sent_->data()) + staged_;
   std::memcpy(stage, from_host, bytes);
-  staged_ += (bytes + 255) / 256 * 256;
+  staged_ += room;
   check(cudaMemcpyAsync(to, stage, bytes, cudaMemcpyHostToDevice, where_.stream), "upload");
 }
 
 void CudaOps::download(void* to_host, const void* from, size_t bytes) {
   enter();
-  check(cudaMemcpyAsync(to_host, from, bytes, cudaMemcpyDeviceToHost, where_.stream), "download");
+  settle();
+  const bool small = bytes <= kStagingBytes;
+  void* landing = small ? received_->data() : to_host;
+  check(cudaMemcpyAsync(landing, from, bytes, cudaMemcpyDeviceToHost, where_.stream), "download");
   synchronize();
+  if (small) std::memcpy(to_host, landing, bytes);
 }
 
 void CudaOps::synchronize() {
   enter();
+  settle();
   check(cudaStreamSynchronize(where_.stream), "a step on the device");
+  states_.clear();
   staged_ = 0;
 }
 
 void CudaOps::embed(const Rows& rows, const void* table, DType dtype, int width, float* hidden) {
+  settle();
   run_embed(where_, rows.token, rows.count, table, dtype, width, hidden);
 }
 
 void CudaOps::rms_norm(const float* x, const float* weight, float eps, int rows, int width, uint16_t* out) {
-  run_rms_norm(where_, {.x = const_cast<float*>(x), .partial = nullptr, .weight = weight, .eps = eps, .width = width, .out = out}, rows);
+  RmsNorm norm = {.x = const_cast<float*>(x), .partial = nullptr, .weight = weight, .eps = eps, .width = width, .out = out};
+  if (waiting_.target == x && waiting_.count == int64_t{rows} * width) {
+    norm.partial = waiting_.partial;
+    waiting_ = {};
+  }
+  settle();
+  run_rms_norm(where_, norm, rows);
 }
 
-void CudaOps::linear(const Linear& weight, const uint16_t* x, int rows, float* y, int ld_y) {
-  const auto& w = static_cast<const CudaLinear&>(weight);
-  const int ld = w.blocks * kBlock;
-  if (ld != w.cols_) {
-    uint16_t* padded = padded_->at_least<uint16_t>(static_cast<size_t>(rows) * ld);
-    run_pad(where_, x, rows, static_cast<int>(w.cols_), w.lead, ld, padded);
-    x = padded;
-  }
-  Products all{};
-  all.count = w.part_count;
-  all.x = x, all.ld_x = ld, all.m = rows, all.blocks = w.blocks;
-  for (int i = 0; i < w.part_count; ++i) {
-    const PackedPart& part = w.parts[i];
-    all.product[i] = {part.data, part.scale, y + part.first, part.rows, part.groups, ld_y, 0};
-  }
+const uint16_t* CudaOps::padded(const CudaLinear& weight, const uint16_t* x, int rows) {
+  const int ld = weight.blocks * kBlock;
+  if (ld == weight.cols_) return x;
+  uint16_t* room = padded_.at_least<uint16_t>(static_cast<size_t>(rows) * static_cast<size_t>(ld));
+  run_pad(where_, x, rows, static_cast<int>(weight.cols_), weight.lead, ld, room);
+  return room;
+}
+
+void CudaOps::multiply(const Products& all) {
   if (capability_ < 80) {
     run_simt(where_, all);
-  } else if (rows <= kSkinnyRows) {
+  } else if (all.m <= kSkinnyRows) {
     run_skinny(where_, all);
   } else {
     run_tiled(where_, all);
   }
 }
 
-void CudaOps::swiglu(const float* gate_up, int rows, int width, uint16_t* out) { run_swiglu(where_, gate_up, rows, width, out); }
+void CudaOps::linear(const Linear& weight, const uint16_t* x, int rows, float* y, int ld_y) {
+  const LinearJob job = {&weight, y, ld_y};
+  linears({&job, 1}, x, rows);
+}
+
+// One launch for all of them where they cut their input alike.
+void CudaOps::linears(std::span<const LinearJob> jobs, const uint16_t* x, int rows) {
+  settle();
+  size_t next = 0;
+  while (next < jobs.size()) {
+    const auto& first = static_cast<const CudaLinear&>(*jobs[next].weight);
+    Products all{};
+    all.x = padded(first, x, rows);
+    all.ld_x = first.blocks * kBlock;
+    all.m = rows;
+    all.blocks = first.blocks;
+    for (; next < jobs.size(); ++next) {
+      const LinearJob& job = jobs[next];
+      const auto& weight = static_cast<const CudaLinear&>(*job.weight);
+      const bool alike = weight.cols_ == first.cols_ && weight.blocks == first.blocks && weight.lead == first.lead;
+      if (!alike || all.count + weight.part_count > Products::kMax) break;
+      paceline::check<ConfigError>(job.ld_y >= weight.rows(), "ld_y is ", job.ld_y, ", must be at least the ", weight.rows(),
+                                   " output features");
+      add_products(weight, job.y, job.ld_y, all);
+    }
+    multiply(all);
+  }
+}
+
+void CudaOps::gated_linear(const Linear& gate_up, const uint16_t* x, int rows, float* scratch, uint16_t* out) {
+  const auto& weight = static_cast<const CudaLinear&>(gate_up);
+  const PackedPart &gate = weight.parts[0], &up = weight.parts[1];
+  const bool alike = weight.part_count == 2 && gate.rows == up.rows && (gate.scale == nullptr) == (up.scale == nullptr) &&
+                     gate.boundary == up.boundary;
+  if (capability_ < 80 || rows > kSkinnyRows || !alike) return Ops::gated_linear(gate_up, x, rows, scratch, out);
+  settle();
+  Products all{};
+  all.x = padded(weight, x, rows);
+  all.ld_x = weight.blocks * kBlock;
+  all.m = rows;
+  all.blocks = weight.blocks;
+  all.gated = out;
+  add_products(weight, nullptr, 0, all);
+  run_skinny(where_, all);
+}
+
+void CudaOps::swiglu(const float* gate_up, int rows, int width, uint16_t* out) {
+  settle();
+  run_swiglu(where_, gate_up, rows, width, out);
+}
 
 void CudaOps::attention(const Rows& rows, const AttentionInput& in, const KvCache& cache, uint16_t* out) {
-  paceline::check<ConfigError>(attention_fits(cache.head_dim), "head_dim = ", cache.head_dim, ": the CUDA backend serves up to 256");
-  float* query = query_->at_least<float>(static_cast<size_t>(rows.count) * in.heads * cache.head_dim);
+  using paceline::check;
+  check<ConfigError>(attention_fits(cache.head_dim), "head_dim is ", cache.head_dim, ", the CUDA backend serves up to 256");
+  check<ConfigError>(cache.kv_heads > 0 && in.heads % cache.kv_heads == 0, "heads is ", in.heads, ", must be a multiple of the ",
+                     cache.kv_heads, " KV heads");
+  check<ConfigError>(in.rotary_dim % 2 == 0 && in.rotary_dim <= cache.head_dim, "rotary_dim is ", in.rotary_dim,
+                     ", must be even and at most the head_dim of ", cache.head_dim);
+  settle();
+  float* query = query_.at_least<float>(static_cast<size_t>(rows.count) * static_cast<size_t>(in.heads * cache.head_dim));
   run_attention(where_, {rows, in, cache, query, out});
 }
 
+// The kernel reads the state ahead of its predecessors' end, so it must not start early where one of them may write it.
 void CudaOps::delta_net(const Rows& rows, const DeltaNetShape& shape, const DeltaNetInput& in, const DeltaNetState& state, bool,
                         uint16_t* out) {
-  paceline::check<ConfigError>(delta_net_fits(shape), "linear_key_head_dim = ", shape.key_dim, ", linear_value_head_dim = ", shape.value_dim,
-                               ", linear_conv_kernel = ", shape.kernel, ": the CUDA backend serves 32, 64, 128 or 256, up to 256, up to 8");
-  float* mixed = mixed_->at_least<float>(static_cast<size_t>(rows.count) * shape.channels());
-  run_delta_net(where_, {rows, shape, in, state, mixed, out});
+  paceline::check<ConfigError>(shape.key_heads > 0 && shape.value_heads % shape.key_heads == 0, "value_heads is ",
+                               shape.value_heads, ", must be a multiple of the ", shape.key_heads, " key heads");
+  paceline::check<ConfigError>(
+      delta_net_fits(shape), "DeltaNet heads of ", shape.key_dim, " by ", shape.value_dim, " with ", shape.kernel,
+      " taps: the CUDA backend serves 32, 64, 128 or 256 by a multiple of 8 up to 256, with 2 to 8 taps");
+  settle();
+  uint32_t* arrivals = arrivals_.at_least<uint32_t>(static_cast<size_t>(rows.count) * static_cast<size_t>(shape.key_heads));
+  Launch where = where_;
+  if (!states_.insert(state.recurrent).second) where.dependent = false;
+  run_delta_net(where, {rows, shape, in, state, arrivals, out});
 }
 
 void CudaOps::gather(const float* in, const int32_t* index, int count, int width, float* out) {
+  settle();
   run_gather(where_, in, index, count, width, out);
 }
 
 void CudaOps::argmax(const float* x, int rows, int width, int ld, float* value, int32_t* index) {
+  settle();
   const size_t count = static_cast<size_t>(rows) * kArgmaxParts;
-  run_argmax(where_, x, rows, width, ld, {best_value_->at_least<float>(count), best_index_->at_least<int32_t>(count)}, value, index);
+  run_argmax(where_, x, rows, width, ld, {best_value_.at_least<float>(count), best_index_.at_least<int32_t>(count)}, value,
+             index);
 }
 
 void CudaOps::add_partials(std::span<const float* const> partials, int64_t count, float* target) {
-  run_add(where_, partials.data(), static_cast<int>(partials.size()), count, target);
+  settle();
+  if (partials.size() == 1) {
+    waiting_ = {partials[0], count, target};
+  } else {
+    run_add(where_, partials, count, target);
+  }
+}
+
+void CudaOps::settle() {
+  if (waiting_.target == nullptr) return;
+  run_add(where_, {&waiting_.partial, 1}, waiting_.count, waiting_.target);
+  waiting_ = {};
 }
 
 // The first step of a kind runs as it is and lets scratch memory grow; the second is captured; later ones are replayed.
 void CudaOps::replay(uint64_t key, const std::function<void()>& work) {
   enter();
+  settle();
   const auto [found, fresh] = graphs_.try_emplace(key, nullptr);
-  if (fresh) return work();
+  if (fresh) return run_settled(work);
   if (found->second == nullptr) capture(key, work);
   check(cudaGraphLaunch(found->second, where_.stream), "cudaGraphLaunch");
 }
 
+void CudaOps::run_settled(const std::function<void()>& work) {
+  work();
+  settle();
+}
+
 void CudaOps::capture(uint64_t key, const std::function<void()>& work) {
+  states_.clear();  // a graph begins when all before it has ended
   check(cudaStreamBeginCapture(where_.stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
   cudaGraph_t graph = nullptr;
   try {
-    work();
+    run_settled(work);
   } catch (...) {
     cudaStreamEndCapture(where_.stream, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
@@ -233,35 +305,4 @@ void CudaOps::capture(uint64_t key, const std::function<void()>& work) {
   check(status, "cudaGraphInstantiate");
 }
 
-}  // namespace
-}  // namespace cuda
-
-std::vector<CudaDevice> cuda_devices() {
-  std::vector<CudaDevice> devices;
-  int count = 0;
-  if (cudaGetDeviceCount(&count) != cudaSuccess) {
-    cudaGetLastError();
-    return devices;
-  }
-  for (int i = 0; i < count; ++i) {
-    cudaDeviceProp properties{};
-    if (cudaGetDeviceProperties(&properties, i) != cudaSuccess) continue;
-    size_t free = 0, total = properties.totalGlobalMem;
-    if (cudaSetDevice(i) == cudaSuccess) cudaMemGetInfo(&free, &total);
-    devices.push_back({i, properties.name, 10 * properties.major + properties.minor, free, total});
-  }
-  return devices;
-}
-
-std::unique_ptr<Ops> make_cuda_ops(int device) {
-  const std::vector<CudaDevice> devices = cuda_devices();
-  const int count = static_cast<int>(devices.size());
-  check<ConfigError>(count > 0, "device = cuda:", device, ": no CUDA device is visible here (is the driver loaded?); use device = cpu");
-  check<ConfigError>(device >= 0 && device < count, "device = cuda:", device, ": this machine has cuda:0 .. cuda:", count - 1);
-  const CudaDevice& chosen = devices[static_cast<size_t>(device)];
-  check<ConfigError>(chosen.capability >= 75, "device = cuda:", device, ": ", chosen.name, " has compute capability ", chosen.capability / 10, ".",
-                     chosen.capability % 10, ", at least 7.5 is needed");
-  return std::make_unique<cuda::CudaOps>(device);
-}
-
-}  // namespace paceline::ops
+}  // namespace paceline::ops::cuda

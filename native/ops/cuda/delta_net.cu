@@ -1,8 +1,8 @@
-// Gated DeltaNet, sequential in the rows of a prompt, in one kernel: convolution, l2 norms, gates, recurrence, gated norm. A block serves
-// one value head over a run of rows of one slot; blocks whose row does not start a run leave at once.
+// Gated DeltaNet, sequential in the rows of a prompt, in one kernel: convolution, l2 norms, gates, recurrence, gated norm. A
+// block serves one value head over a run of rows of one slot; blocks whose row does not start a run leave at once.
 //
-// The value heads of a key head each compute that head's convolution; its state is written by whichever of their blocks comes last,
-// when all have read it.
+// The value heads of a key head each compute that head's convolution; its state is written by whichever of their blocks comes
+// last, when all have read it.
 #include "ops/cuda/delta_net.h"
 
 namespace paceline::ops::cuda {
@@ -26,14 +26,14 @@ struct Run {
   int head, key_head;
   int first, end;  // rows
   int slot;
-  bool fresh;      // starts at position 0
+  bool fresh;  // starts at position 0
 };
 
-struct Shared {  // of a chunk; rows of mixed: query [key_dim], key [key_dim], value [value_dim]
-  float* mixed;  // [kChunk, width]
-  float* out;    // [kChunk, value_dim]
-  float* decay;  // [kChunk]
-  float* beta;   // [kChunk]
+struct Shared {    // of a chunk; rows of mixed: query [key_dim], key [key_dim], value [value_dim]
+  float* mixed;    // [kChunk, width]
+  float* out;      // [kChunk, value_dim]
+  float* decay;    // [kChunk]
+  float* beta;     // [kChunk]
   float* k_dot_q;  // [kChunk]
   int width;
 };
@@ -61,8 +61,8 @@ __device__ int channel_of(const DeltaNetShape& shape, const Run& run, int i) {
   return 2 * keys + run.head * shape.value_dim + i - 2 * dk;
 }
 
-// Convolution and SiLU of rows [first, first + count) of the run; a thread a channel. The window before `first` comes from the inputs of
-// earlier rows of this run, or from the state.
+// Convolution and SiLU of rows [first, first + count) of the run; a thread a channel. The window before `first` comes from the
+// inputs of earlier rows of this run, or from the state.
 __device__ void convolve(const DeltaNetJob& job, const Run& run, int first, int count, const Shared& s) {
   const int channels = job.shape.channels(), taps = job.shape.kernel;
   const float* state = job.state.conv + static_cast<size_t>(run.slot) * (taps - 1) * channels;
@@ -221,7 +221,8 @@ struct Columns {
   __device__ __forceinline__ void store(float* state, int first, int count, int lane) const {
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) {
-      if (first + c < count) *reinterpret_cast<Cell<kPerLane>*>(state + (static_cast<size_t>(first + c) * 32 + lane) * kPerLane) = cell[c];
+      if (first + c < count)
+        *reinterpret_cast<Cell<kPerLane>*>(state + (static_cast<size_t>(first + c) * 32 + lane) * kPerLane) = cell[c];
     }
   }
 
@@ -270,7 +271,7 @@ __device__ void store_chunk(const DeltaNetJob& job, const Run& run, int first, i
 }
 
 template <int kPerLane>
-__global__ void __launch_bounds__(kThreads) delta_net(const __grid_constant__ DeltaNetJob job) {
+__global__ void __launch_bounds__(kThreads, 1) delta_net(const __grid_constant__ DeltaNetJob job) {
   constexpr int kColumns = kPerLane == 8 ? 4 : 16;  // as many as registers hold
   extern __shared__ __align__(16) float memory[];
   let_next_start();
@@ -282,7 +283,11 @@ __global__ void __launch_bounds__(kThreads) delta_net(const __grid_constant__ De
   const DeltaNetShape& shape = job.shape;
   const int head = static_cast<int>(blockIdx.x), lane = threadIdx.x % 32, column = static_cast<int>(threadIdx.x) / 32 * kColumns;
   const int dk = shape.key_dim, dv = shape.value_dim;
-  const Run run = {head, head / (shape.value_heads / shape.key_heads), begin, end_of_run(job.rows, begin), job.rows.slot[begin],
+  const Run run = {head,
+                   head / (shape.value_heads / shape.key_heads),
+                   begin,
+                   end_of_run(job.rows, begin),
+                   job.rows.slot[begin],
                    job.rows.position[begin] == 0};
   const Shared s = lay_out(shape, memory);
   float* state = job.state.recurrent + (static_cast<size_t>(run.slot) * shape.value_heads + head) * static_cast<size_t>(dv) * dk;
@@ -310,7 +315,8 @@ __global__ void __launch_bounds__(kThreads) delta_net(const __grid_constant__ De
 template <int kPerLane>
 void start(const Launch& where, const DeltaNetJob& job) {
   const size_t bytes = shared_bytes(job.shape);
-  check(cudaFuncSetAttribute(delta_net<kPerLane>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)), "cudaFuncSetAttribute(delta_net)");
+  check(cudaFuncSetAttribute(delta_net<kPerLane>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+        "cudaFuncSetAttribute(delta_net)");
   const dim3 grid(static_cast<unsigned>(job.shape.value_heads), static_cast<unsigned>(job.rows.count));
   launch(where, delta_net<kPerLane>, grid, dim3(kThreads), bytes, job);
 }
@@ -325,10 +331,14 @@ bool delta_net_fits(const DeltaNetShape& shape) {
 
 void run_delta_net(const Launch& where, const DeltaNetJob& job) {
   switch (job.shape.key_dim / 32) {
-    case 1: return start<1>(where, job);
-    case 2: return start<2>(where, job);
-    case 4: return start<4>(where, job);
-    default: return start<8>(where, job);
+    case 1:
+      return start<1>(where, job);
+    case 2:
+      return start<2>(where, job);
+    case 4:
+      return start<4>(where, job);
+    default:
+      return start<8>(where, job);
   }
 }
 

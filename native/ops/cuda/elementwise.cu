@@ -1,5 +1,7 @@
 #include "ops/cuda/elementwise.h"
 
+#include "base/error.h"
+
 namespace paceline::ops::cuda {
 namespace {
 
@@ -7,13 +9,15 @@ constexpr int kMaxRanks = 16;
 
 __device__ float element(const void* table, DType dtype, size_t index) {
   switch (dtype) {
-    case DType::kF32: return static_cast<const float*>(table)[index];
+    case DType::kF32:
+      return static_cast<const float*>(table)[index];
     case DType::kF16: {
       float value;
       asm("{.reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h;}" : "=f"(value) : "h"(static_cast<const uint16_t*>(table)[index]));
       return value;
     }
-    default: return widen(static_cast<const uint16_t*>(table)[index]);
+    default:
+      return widen(static_cast<const uint16_t*>(table)[index]);
   }
 }
 
@@ -77,7 +81,8 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm(const __grid_constant__
     squares = fmaf(value, value, squares);
   }
   const float factor = rsqrtf(block_sum(squares, scratch) / static_cast<float>(norm.width) + norm.eps);
-  for (int i = threadIdx.x; i < norm.width; i += blockDim.x) norm.out[first + i] = narrow(norm.x[first + i] * factor * norm.weight[i]);
+  for (int i = threadIdx.x; i < norm.width; i += blockDim.x)
+    norm.out[first + i] = narrow(norm.x[first + i] * factor * norm.weight[i]);
 }
 
 __global__ void swiglu(const float* gate_up, int width, uint16_t* out) {
@@ -145,7 +150,8 @@ __global__ void argmax_parts(const float* x, int width, int ld, ArgmaxScratch sc
   const int end = static_cast<int>(static_cast<int64_t>(width) * (blockIdx.x + 1) / kArgmaxParts);
   float value = -INFINITY;
   int index = INT32_MAX;
-  for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += static_cast<int>(blockDim.x)) keep_best(value, index, row[i], i);
+  for (int i = begin + static_cast<int>(threadIdx.x); i < end; i += static_cast<int>(blockDim.x))
+    keep_best(value, index, row[i], i);
   block_best(value, index);
   if (threadIdx.x == 0) {
     scratch.value[blockIdx.y * kArgmaxParts + blockIdx.x] = value;
@@ -192,10 +198,11 @@ void run_gather(const Launch& where, const float* in, const int32_t* index, int 
   launch(where, gather, dim3(static_cast<unsigned>(count)), dim3(256), 0, in, index, width, out);
 }
 
-void run_add(const Launch& where, const float* const* partials, int ranks, int64_t count, float* target) {
+void run_add(const Launch& where, std::span<const float* const> partials, int64_t count, float* target) {
   Partials all{};
-  all.ranks = ranks;
-  for (int r = 0; r < ranks && r < kMaxRanks; ++r) all.rank[r] = partials[r];
+  paceline::check(partials.size() <= std::size(all.rank), "a sum over ", partials.size(), " ranks, at most ", std::size(all.rank),
+                  " are supported");
+  for (const float* partial : partials) all.rank[all.ranks++] = partial;
   launch(where, add, dim3(blocks_of(count, 256)), dim3(256), 0, all, count, target);
 }
 
@@ -203,7 +210,8 @@ void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lea
   launch(where, pad, dim3(blocks_of(ld, 256), static_cast<unsigned>(rows)), dim3(256), 0, x, cols, lead, ld, out);
 }
 
-void run_argmax(const Launch& where, const float* x, int rows, int width, int ld, const ArgmaxScratch& scratch, float* value, int32_t* index) {
+void run_argmax(const Launch& where, const float* x, int rows, int width, int ld, const ArgmaxScratch& scratch, float* value,
+                int32_t* index) {
   launch(where, argmax_parts, dim3(kArgmaxParts, static_cast<unsigned>(rows)), dim3(256), 0, x, width, ld, scratch);
   launch(where, argmax_whole, dim3(static_cast<unsigned>(rows)), dim3(kArgmaxParts), 0, scratch, value, index);
 }

@@ -1,6 +1,8 @@
 // Kernels that do one thing a row: embedding, norm, activation, picking rows, largest logit, sums of partials.
 #pragma once
 
+#include <span>
+
 #include "base/types.h"
 #include "ops/cuda/runtime.h"
 
@@ -16,15 +18,15 @@ struct RmsNorm {
   const float* weight;   // [width]
   float eps;
   int width;
-  uint16_t* out;         // [rows, width] bfloat16
+  uint16_t* out;  // [rows, width] bfloat16
 };
 void run_rms_norm(const Launch& where, const RmsNorm& norm, int rows);
 
 void run_swiglu(const Launch& where, const float* gate_up, int rows, int width, uint16_t* out);
 void run_gather(const Launch& where, const float* in, const int32_t* index, int count, int width, float* out);
-void run_add(const Launch& where, const float* const* partials, int ranks, int64_t count, float* target);  // partials: host array
+void run_add(const Launch& where, std::span<const float* const> partials, int64_t count, float* target);  // up to 16 of them
 
-// Widens rows of bfloat16 to a padded row length: `lead` zeros, the row, zeros.
+// Brings rows of bfloat16 to a padded row length: `lead` zeros, the row, zeros.
 void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lead, int ld, uint16_t* out);
 
 // The architecture that this backend's kernels were compiled for, as the current device runs them: 10 * major + minor.
@@ -35,6 +37,7 @@ struct ArgmaxScratch {  // [rows, kArgmaxParts]
   float* value;
   int32_t* index;
 };
-void run_argmax(const Launch& where, const float* x, int rows, int width, int ld, const ArgmaxScratch& scratch, float* value, int32_t* index);
+void run_argmax(const Launch& where, const float* x, int rows, int width, int ld, const ArgmaxScratch& scratch, float* value,
+                int32_t* index);
 
 }  // namespace paceline::ops::cuda

@@ -6,8 +6,8 @@
 
 namespace paceline::ops::cuda {
 
-// Four e4m3 codes (layout.h) to two pairs of bfloat16, exact for all numbers: the exponent is re-biased by a multiplication with 2^120,
-// which puts subnormals right, too. NaN codes are refused when a weight is packed.
+// Four e4m3 codes (layout.h) to two pairs of bfloat16, exact for all numbers: the exponent is re-biased by a multiplication with
+// 2^120, which puts subnormals right, too. NaN codes are refused when a weight is packed.
 __device__ __forceinline__ void widen_fp8(uint32_t word, uint32_t& low, uint32_t& high) {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const uint32_t a = word & 0x87f087f0u;
@@ -69,14 +69,16 @@ __device__ __forceinline__ void add_block(float (&acc)[4], const float (&c)[4], 
   acc[3] = fmaf(scale.lower, c[3] + d[3], acc[3]);
 }
 
-__device__ __forceinline__ void copy_async(void* to_shared, const void* from, bool real = true) {  // 16 bytes, zeros unless `real`
+__device__ __forceinline__ void copy_async(void* to_shared, const void* from,
+                                           bool real = true) {  // 16 bytes, zeros unless `real`
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(address), "l"(from), "r"(real ? 16 : 0) : "memory");
 #endif
 }
 
-__device__ __forceinline__ void copy_scales_async(void* to_shared, const float* from) {  // 8 bytes: the scales of a group and block
+__device__ __forceinline__ void copy_scales_async(void* to_shared,
+                                                  const float* from) {  // 8 bytes: the scales of a group and block
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   const uint32_t address = static_cast<uint32_t>(__cvta_generic_to_shared(to_shared));
   asm volatile("cp.async.ca.shared.global [%0], [%1], 8;" ::"r"(address), "l"(from) : "memory");

@@ -1,15 +1,15 @@
 // How a weight lies on the device, and what a product is told.
 //
-// Rows in groups of 16, columns in blocks of 128, padded with zeros. A block is stored in the order in which the lanes of a warp hold
-// mma.m16n8k16's A fragments, with columns permuted inside chunks of 32 so that a lane reads 16 bytes at a time (and its activations,
-// too): lane = (row % 8) * 4 + (column % 32) / 8.
-//   FP8   [group][block][chunk of 32 columns: 4][lane: 32][row / 8: 2][column % 8: 8]   2,048 bytes a block, four codes a word (below)
-//   BF16  [group][block][chunk: 4][row / 8: 2][lane: 32][column % 8: 8]                 4,096 bytes a block
-// Scales come from the checkpoint's blocks of 128 x 128. A group meets at most two rows of them, since a shard may start at any row:
-// [group][block][2], the first for the group's rows below `boundary`, the second for the others.
+// Rows in groups of 16, columns in blocks of 128, padded with zeros. A block is stored in the order in which the lanes of a warp
+// hold mma.m16n8k16's A fragments, with columns permuted inside chunks of 32 so that a lane reads 16 bytes at a time (and its
+// activations, too): lane = (row % 8) * 4 + (column % 32) / 8.
+//   FP8   [group][block][chunk of 32 columns: 4][lane: 32][row / 8: 2][column % 8: 8]   2,048 bytes a block, four codes a word
+//   (below) BF16  [group][block][chunk: 4][row / 8: 2][lane: 32][column % 8: 8]                 4,096 bytes a block
+// Scales come from the checkpoint's blocks of 128 x 128. A group meets at most two rows of them, since a shard may start at any
+// row: [group][block][2], the first for the group's rows below `boundary`, the second for the others.
 //
-// The order of a sum is part of the layout, and every kernel keeps it: kSplits runs of whole blocks; in a run the blocks in ascending
-// order, acc = fma(scale, block sum, acc); then the runs in ascending order. It depends on the shape alone.
+// The order of a sum is part of the layout, and every kernel keeps it: kSplits runs of whole blocks; in a run the blocks in
+// ascending order, acc = fma(scale, block sum, acc); then the runs in ascending order. It depends on the shape alone.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -24,8 +24,9 @@ constexpr int kGroup = 16;
 constexpr int kBlock = 128;
 constexpr int kSplits = 4;
 
-// Four e4m3 codes as one word: the bits of the first two stand where bfloat16 wants them, those of the others in the gaps between. In
-// each half: sign a (15), b's upper magnitude (14..12), sign b (11), a's magnitude (10..4), b's lower magnitude (3..0).
+// Four e4m3 codes as one word: the bits of the first two stand where bfloat16 wants them, those of the others in the gaps
+// between. In each half: sign a (15), b's upper magnitude (14..12), sign b (11), a's magnitude (10..4), b's lower magnitude
+// (3..0).
 __host__ __device__ constexpr uint32_t pair_codes(uint8_t a, uint8_t b) {
   const uint32_t x = a, y = b;
   return (x & 0x80u) << 8 | (x & 0x7fu) << 4 | (y & 0x70u) << 8 | (y & 0x80u) << 4 | (y & 0x0fu);
@@ -35,7 +36,8 @@ __host__ __device__ constexpr uint32_t pack_codes(const uint8_t (&code)[4]) {
 }
 __host__ __device__ constexpr uint8_t unpack_code(uint32_t word, int i) {
   const uint32_t half = word >> (i % 2 * 16) & 0xffffu;
-  const uint32_t code = i < 2 ? (half >> 8 & 0x80u) | (half >> 4 & 0x7fu) : (half >> 4 & 0x80u) | (half >> 8 & 0x70u) | (half & 0x0fu);
+  const uint32_t code =
+      i < 2 ? (half >> 8 & 0x80u) | (half >> 4 & 0x7fu) : (half >> 4 & 0x80u) | (half >> 8 & 0x70u) | (half & 0x0fu);
   return static_cast<uint8_t>(code);
 }
 

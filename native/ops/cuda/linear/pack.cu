@@ -14,23 +14,25 @@ struct PackJob {
   const uint8_t* raw;  // [count, cols] of the checkpoint's type
   uint8_t* out;        // packed blocks of the group `first / 16` and on
   DType dtype;
-  int count;           // rows in raw
+  int count;  // rows in raw
   int cols;
-  int lead;            // zero columns in front
+  int lead;  // zero columns in front
   int blocks;
-  uint32_t* bad;       // set where an FP8 code is NaN
+  uint32_t* bad;  // set where an FP8 code is NaN
 };
 
 __device__ uint16_t to_bf16(const PackJob& job, int64_t index) {
   switch (job.dtype) {
-    case DType::kF32: return narrow(reinterpret_cast<const float*>(job.raw)[index]);
+    case DType::kF32:
+      return narrow(reinterpret_cast<const float*>(job.raw)[index]);
     case DType::kF16: {
       const uint16_t half = reinterpret_cast<const uint16_t*>(job.raw)[index];
       float value;
       asm("{.reg .b16 h; mov.b16 h, %1; cvt.f32.f16 %0, h;}" : "=f"(value) : "h"(half));
       return narrow(value);
     }
-    default: return reinterpret_cast<const uint16_t*>(job.raw)[index];
+    default:
+      return reinterpret_cast<const uint16_t*>(job.raw)[index];
   }
 }
 
@@ -41,7 +43,8 @@ __global__ void pack_units(PackJob job, int64_t units) {
   const bool fp8 = job.dtype == DType::kF8E4M3;
   const int per_block = fp8 ? 128 : 256;
   const int64_t index = unit / per_block;
-  const int group = static_cast<int>(index / job.blocks), block = static_cast<int>(index % job.blocks), place = static_cast<int>(unit % per_block);
+  const int group = static_cast<int>(index / job.blocks), block = static_cast<int>(index % job.blocks),
+            place = static_cast<int>(unit % per_block);
   const auto source = [&](int row, int column) -> int64_t {  // -1: padding
     const int r = group * kGroup + row, k = block * kBlock + column - job.lead;
     return r < job.count && k >= 0 && k < job.cols ? static_cast<int64_t>(r) * job.cols + k : -1;
@@ -95,10 +98,11 @@ std::vector<float> pick_scales(const LinearPart& part, int groups, int blocks, i
 void check_part(const LinearPart& part, int64_t cols, size_t index) {
   using paceline::check;
   check<WeightError>(part.data != nullptr, "linear part ", index, " has no data");
-  check<WeightError>(part.rows > 0 && part.cols > 0, "linear part ", index, " is ", part.rows, " x ", part.cols, ", both must be positive");
+  check<WeightError>(part.rows > 0 && part.cols > 0, "linear part ", index, " is ", part.rows, " x ", part.cols,
+                     ", both must be positive");
   check<WeightError>(part.cols == cols, "linear part ", index, " has ", part.cols, " input features, part 0 has ", cols);
-  check<WeightError>(part.row_stride >= part.cols * size_of(part.dtype), "linear part ", index, " has a row stride of ", part.row_stride,
-                     " bytes for rows of ", part.cols * size_of(part.dtype));
+  check<WeightError>(part.row_stride >= part.cols * size_of(part.dtype), "linear part ", index, " has a row stride of ",
+                     part.row_stride, " bytes for rows of ", part.cols * size_of(part.dtype));
   if (part.dtype != DType::kF8E4M3) return;
   check<WeightError>(part.scale != nullptr, "linear part ", index, " is FP8 and has no block scales");
   check<WeightError>(part.row_offset >= 0 && part.col_offset >= 0, "linear part ", index, " starts at a negative offset");
@@ -112,8 +116,10 @@ void Packer::copy_rows(const LinearPart& part, int64_t first, int64_t count) {
   const size_t row_bytes = static_cast<size_t>(part.cols) * size_of(part.dtype);
   const auto* from = static_cast<const uint8_t*>(part.data) + first * part.row_stride;
   auto* to = static_cast<uint8_t*>(pinned_->data());
-  for (int64_t row = 0; row < count; ++row) std::memcpy(to + static_cast<size_t>(row) * row_bytes, from + row * part.row_stride, row_bytes);
-  check(cudaMemcpyAsync(raw_->data(), to, row_bytes * static_cast<size_t>(count), cudaMemcpyHostToDevice, where_.stream), "copy of weights");
+  for (int64_t row = 0; row < count; ++row)
+    std::memcpy(to + static_cast<size_t>(row) * row_bytes, from + row * part.row_stride, row_bytes);
+  check(cudaMemcpyAsync(raw_->data(), to, row_bytes * static_cast<size_t>(count), cudaMemcpyHostToDevice, where_.stream),
+        "copy of weights");
 }
 
 std::unique_ptr<DeviceBuffer> Packer::pack_part(const LinearPart& part, size_t index, const CudaLinear& linear) {
@@ -123,14 +129,20 @@ std::unique_ptr<DeviceBuffer> Packer::pack_part(const LinearPart& part, size_t i
   auto data = std::make_unique<DeviceBuffer>(static_cast<size_t>(groups) * group_bytes, where_.stream);
   const int64_t row_bytes = part.cols * size_of(part.dtype);
   const int64_t fitting = kStagingBytes / row_bytes / kGroup * kGroup;
-  paceline::check<WeightError>(fitting > 0, "linear part ", index, ": rows of ", row_bytes, " bytes do not fit the staging memory of ", kStagingBytes);
+  paceline::check<WeightError>(fitting > 0, "linear part ", index, ": rows of ", row_bytes,
+                               " bytes do not fit the staging memory of ", kStagingBytes);
   check(cudaMemsetAsync(bad_->data(), 0, sizeof(uint32_t), where_.stream), "cudaMemsetAsync");
   for (int64_t first = 0; first < part.rows; first += fitting) {
     const int64_t count = std::min(fitting, part.rows - first);
     copy_rows(part, first, count);
     const int64_t units = (count + kGroup - 1) / kGroup * linear.blocks * (fp8 ? 128 : 256);
-    const PackJob job = {static_cast<const uint8_t*>(raw_->data()), static_cast<uint8_t*>(data->data()) + static_cast<size_t>(first / kGroup) * group_bytes,
-                         part.dtype, static_cast<int>(count), static_cast<int>(part.cols), linear.lead, linear.blocks,
+    const PackJob job = {static_cast<const uint8_t*>(raw_->data()),
+                         static_cast<uint8_t*>(data->data()) + static_cast<size_t>(first / kGroup) * group_bytes,
+                         part.dtype,
+                         static_cast<int>(count),
+                         static_cast<int>(part.cols),
+                         linear.lead,
+                         linear.blocks,
                          static_cast<uint32_t*>(bad_->data())};
     pack_units<<<static_cast<unsigned>((units + 255) / 256), 256, 0, where_.stream>>>(job, units);
     check(cudaGetLastError(), "pack_units");
@@ -146,14 +158,15 @@ std::unique_ptr<DeviceBuffer> Packer::pack_part(const LinearPart& part, size_t i
 std::unique_ptr<DeviceBuffer> Packer::copy_scales(const LinearPart& part, const PackedPart& packed, const CudaLinear& linear) {
   const std::vector<float> scales = pick_scales(part, packed.groups, linear.blocks, linear.lead);
   auto buffer = std::make_unique<DeviceBuffer>(scales.size() * sizeof(float), where_.stream);
-  check(cudaMemcpyAsync(buffer->data(), scales.data(), scales.size() * sizeof(float), cudaMemcpyHostToDevice, where_.stream), "copy of scales");
+  check(cudaMemcpyAsync(buffer->data(), scales.data(), scales.size() * sizeof(float), cudaMemcpyHostToDevice, where_.stream),
+        "copy of scales");
   check(cudaStreamSynchronize(where_.stream), "copy of scales");
   return buffer;
 }
 
 std::unique_ptr<Linear> Packer::pack(std::span<const LinearPart> parts, std::vector<std::unique_ptr<Buffer>>& owners) {
-  paceline::check<WeightError>(!parts.empty() && parts.size() <= CudaLinear::kMaxParts, "a linear layer has ", parts.size(), " parts, 1 to ",
-                               int{CudaLinear::kMaxParts}, " are supported");
+  paceline::check<WeightError>(!parts.empty() && parts.size() <= CudaLinear::kMaxParts, "a linear layer has ", parts.size(),
+                               " parts, 1 to ", int{CudaLinear::kMaxParts}, " are supported");
   if (!pinned_) {
     pinned_ = std::make_unique<PinnedBuffer>(kStagingBytes);
     raw_ = std::make_unique<DeviceBuffer>(kStagingBytes, where_.stream);
@@ -169,8 +182,9 @@ std::unique_ptr<Linear> Packer::pack(std::span<const LinearPart> parts, std::vec
     const LinearPart& part = parts[index];
     check_part(part, linear->cols_, index);
     const bool fp8 = part.dtype == DType::kF8E4M3;
-    paceline::check<WeightError>(!fp8 || part.col_offset % kBlock == linear->lead, "linear part ", index, " starts at column ", part.col_offset % kBlock,
-                                 " of a scale block, another part of the same product at ", linear->lead);
+    paceline::check<WeightError>(!fp8 || part.col_offset % kBlock == linear->lead, "linear part ", index, " starts at column ",
+                                 part.col_offset % kBlock, " of a scale block, another part of the same product at ",
+                                 linear->lead);
     std::unique_ptr<DeviceBuffer> data = pack_part(part, index, *linear);
     PackedPart& packed = linear->parts[linear->part_count++];
     packed = {.data = static_cast<const uint8_t*>(data->data()),

@@ -5,8 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "ops/cuda/memory.h"
 #include "ops/cuda/linear/layout.h"
+#include "ops/cuda/memory.h"
 #include "ops/cuda/runtime.h"
 
 namespace paceline::ops::cuda {

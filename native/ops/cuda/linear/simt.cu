@@ -1,5 +1,6 @@
-// Products without tensor cores, for cards before bfloat16 units: one thread an output, same packed weights, same order of blocks and
-// runs. Inside a block the columns are added one by one, so its bits differ from the tensor-core kernels', not from its own at any width.
+// Products without tensor cores, for cards before bfloat16 units: one thread an output, same packed weights, same order of blocks
+// and runs. Inside a block the columns are added one by one, so its bits differ from the tensor-core kernels', not from its own
+// at any width.
 #include "ops/cuda/linear/kernels.h"
 
 namespace paceline::ops::cuda {
@@ -7,7 +8,8 @@ namespace {
 
 __device__ float decode_fp8(uint8_t code) {
   const int exponent = (code >> 3) & 15, mantissa = code & 7;
-  const float magnitude = exponent == 0 ? ldexpf(static_cast<float>(mantissa), -9) : ldexpf(static_cast<float>(8 + mantissa), exponent - 10);
+  const float magnitude =
+      exponent == 0 ? ldexpf(static_cast<float>(mantissa), -9) : ldexpf(static_cast<float>(8 + mantissa), exponent - 10);
   return code & 0x80 ? -magnitude : magnitude;
 }
 
@@ -32,7 +34,8 @@ __global__ void simt(const __grid_constant__ Products all) {
     float acc = 0;
     for (int block = split_begin(all.blocks, split); block < split_begin(all.blocks, split + 1); ++block) {
       float sum = 0;
-      for (int column = 0; column < kBlock; ++column) sum = fmaf(weight_at(p, all.blocks, n, block, column), widen(x[block * kBlock + column]), sum);
+      for (int column = 0; column < kBlock; ++column)
+        sum = fmaf(weight_at(p, all.blocks, n, block, column), widen(x[block * kBlock + column]), sum);
       const size_t pair = (static_cast<size_t>(n / kGroup) * all.blocks + block) * 2;
       const float scale = p.scale != nullptr ? p.scale[pair + (n % kGroup < p.boundary ? 0 : 1)] : 1.0f;
       acc = fmaf(scale, sum, acc);

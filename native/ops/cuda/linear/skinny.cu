@@ -1,8 +1,8 @@
 // Products of 1 to 16 rows: the weights stream once, at the memory's speed, whatever the width.
 //
-// A block of four warps computes up to `kGroups` groups of 16 output rows; a warp takes one of the four runs of K. Each warp has a ring
-// of its own in shared memory that it fills with asynchronous copies, so there is no barrier but the one before the runs are added. The
-// ring starts to fill before the previous kernel has ended: weights depend on nothing.
+// A block of four warps computes up to `kGroups` groups of 16 output rows; a warp takes one of the four runs of K. Each warp has
+// a ring of its own in shared memory that it fills with asynchronous copies, so there is no barrier but the one before the runs
+// are added. The ring starts to fill before the previous kernel has ended: weights depend on nothing.
 #include <algorithm>
 
 #include "ops/cuda/linear/fragments.cuh"
@@ -14,7 +14,8 @@ namespace {
 constexpr int kRingBytes = 24832;  // a warp: three stages of four FP8 groups with their scales
 constexpr int kShared = kSplits * kRingBytes;
 
-// How the groups of a launch are dealt out: `full` blocks of kGroups, then blocks of `tail`, so that the last wave of blocks is short.
+// How the groups of a launch are dealt out: `full` blocks of kGroups, then blocks of `tail`, so that the last wave of blocks is
+// short.
 struct Tiling {
   int full;
   int tail;
@@ -47,8 +48,8 @@ struct Inputs {
 template <bool kFp8, int kGroups>
 class Stream {
  public:
-  static constexpr int kBytes = kFp8 ? 2048 : 4096;                         // of a block
-  static constexpr int kStage = kGroups * (kBytes + (kFp8 ? 16 : 0));       // its weights, then its scales
+  static constexpr int kBytes = kFp8 ? 2048 : 4096;                    // of a block
+  static constexpr int kStage = kGroups * (kBytes + (kFp8 ? 16 : 0));  // its weights, then its scales
   static constexpr int kStages = kRingBytes / kStage;
   static_assert(kStages >= 3);
 
@@ -102,7 +103,8 @@ class Stream {
 };
 
 template <bool kFp8, int kGroups, int kTiles>
-__device__ __forceinline__ void multiply(const uint8_t* stage, const Inputs<kTiles>& x, int boundary, int lane, float (&acc)[kGroups][kTiles][4]) {
+__device__ __forceinline__ void multiply(const uint8_t* stage, const Inputs<kTiles>& x, int boundary, int lane,
+                                         float (&acc)[kGroups][kTiles][4]) {
   constexpr int kBytes = Stream<kFp8, kGroups>::kBytes;
 #pragma unroll
   for (int g = 0; g < kGroups; ++g) {
@@ -201,7 +203,8 @@ __device__ void run(const Products& all, const Product& p, int first_group, int 
 }
 
 template <int kGroups, int kTiles>
-__global__ void __launch_bounds__(kSplits * 32, 2) skinny(const __grid_constant__ Products all, const __grid_constant__ Tiling tiling) {
+__global__ void __launch_bounds__(kSplits * 32, 2)
+    skinny(const __grid_constant__ Products all, const __grid_constant__ Tiling tiling) {
   extern __shared__ __align__(128) uint8_t shared[];
   int i = 0;
   if (all.gated == nullptr) {
@@ -217,7 +220,8 @@ __global__ void __launch_bounds__(kSplits * 32, 2) skinny(const __grid_constant_
   } else {
     constexpr int kWide = kGroups / 2;
     const int most = max(kWide / parts, 1);
-    const int first = parts == 2 ? first_group_of<(kWide > 1 ? kWide / 2 : 1)>(tiling, tile) : first_group_of<kWide>(tiling, tile);
+    const int first =
+        parts == 2 ? first_group_of<(kWide > 1 ? kWide / 2 : 1)>(tiling, tile) : first_group_of<kWide>(tiling, tile);
     run<false, kWide, kTiles>(all, p, first, min(tile < tiling.full ? most : tiling.tail, p.groups - first), shared);
   }
 }
@@ -247,7 +251,8 @@ void start(const Launch& where, Products& all) {
 
 template <int kGroups, int kTiles>
 void allow() {
-  check(cudaFuncSetAttribute(skinny<kGroups, kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared), "cudaFuncSetAttribute(skinny)");
+  check(cudaFuncSetAttribute(skinny<kGroups, kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+        "cudaFuncSetAttribute(skinny)");
 }
 
 }  // namespace
@@ -258,7 +263,8 @@ int prepare_skinny(int multiprocessors) {
   allow<4, 2>();
   allow<2, 2>();
   int blocks = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, skinny<4, 1>, kSplits * 32, kShared), "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
+  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, skinny<4, 1>, kSplits * 32, kShared),
+        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
   return multiprocessors * blocks;
 }
 

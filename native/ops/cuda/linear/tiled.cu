@@ -1,6 +1,6 @@
-// Products of many rows (prefill): a block computes 128 output rows for 64 tokens; each of its eight warps has 16 output rows over all
-// of K, run by run, in the order of sums that the skinny kernel has, so that a prompt's bits do not depend on its company.
-// Weights and activations of a block of 128 columns come through a ring of asynchronous copies.
+// Products of many rows (prefill): a block computes 128 output rows for 64 tokens; each of its eight warps has 16 output rows
+// over all of K, run by run, in the order of sums that the skinny kernel has, so that a prompt's bits do not depend on its
+// company. Weights and activations of a block of 128 columns come through a ring of asynchronous copies.
 #include "ops/cuda/linear/fragments.cuh"
 #include "ops/cuda/linear/kernels.h"
 
@@ -10,8 +10,8 @@ namespace {
 constexpr int kWarps = 8;
 constexpr int kTokens = 64;
 constexpr int kTiles = kTokens / 8;
-constexpr int kInputBytes = kTokens * kBlock * 2;        // activations of a stage
-constexpr int kWeightBytes = kWarps * 4096;              // BF16; FP8 takes half
+constexpr int kInputBytes = kTokens * kBlock * 2;  // activations of a stage
+constexpr int kWeightBytes = kWarps * 4096;        // BF16; FP8 takes half
 constexpr int kScalesAt = kInputBytes + kWeightBytes;
 constexpr int kScaleBytes = kWarps * 16;
 constexpr int kStageBytes = kInputBytes + kWeightBytes + kScaleBytes;
@@ -34,14 +34,16 @@ __device__ void run(const Products& all, const Product& p, int first_group, int 
       uint8_t* stage = shared + (block % kStages) * kStageBytes;
 #pragma unroll
       for (int i = 0; i < kBytes; i += 512) {
-        copy_async(stage + kInputBytes + warp * kBytes + i + lane * 16, source + static_cast<size_t>(block) * kBytes + i + lane * 16, real);
+        copy_async(stage + kInputBytes + warp * kBytes + i + lane * 16,
+                   source + static_cast<size_t>(block) * kBytes + i + lane * 16, real);
       }
       if (kFp8 && lane == 0) copy_scales_async(stage + kScalesAt + warp * 16, scales + block * 2);
 #pragma unroll
       for (int i = threadIdx.x; i < kTokens * 16; i += kWarps * 32) {
         const int token = i / 16, slot = i % 16;
         const bool there = token < tokens;
-        const uint16_t* from = all.x + static_cast<size_t>(first_token + (there ? token : 0)) * all.ld_x + block * kBlock + slot * 8;
+        const uint16_t* from =
+            all.x + static_cast<size_t>(first_token + (there ? token : 0)) * all.ld_x + block * kBlock + slot * 8;
         copy_async(stage + input_offset(token, slot), from, there);
       }
     }
@@ -105,7 +107,8 @@ __global__ void __launch_bounds__(kWarps * 32) tiled(const __grid_constant__ Pro
   while (i + 1 < all.count && static_cast<int>(blockIdx.y) >= all.product[i + 1].tile_begin) ++i;
   const Product& p = all.product[i];
   const int first_group = (static_cast<int>(blockIdx.y) - p.tile_begin) * kWarps;
-  const int first_token = static_cast<int>(blockIdx.x) * kTokens;  // fastest: blocks of the same weights run together and meet in L2
+  const int first_token =
+      static_cast<int>(blockIdx.x) * kTokens;  // fastest: blocks of the same weights run together and meet in L2
   if (p.scale != nullptr) {
     run<true, kStages>(all, p, first_group, first_token, shared);
   } else {
@@ -119,9 +122,11 @@ void prepare_tiled() {
   int device = 0, most = 0;
   check(cudaGetDevice(&device), "cudaGetDevice");
   check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  check(cudaFuncSetAttribute(tiled<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * kStageBytes), "cudaFuncSetAttribute(tiled)");
+  check(cudaFuncSetAttribute(tiled<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * kStageBytes),
+        "cudaFuncSetAttribute(tiled)");
   if (most < 4 * kStageBytes) return;
-  check(cudaFuncSetAttribute(tiled<4>, cudaFuncAttributeMaxDynamicSharedMemorySize, 4 * kStageBytes), "cudaFuncSetAttribute(tiled)");
+  check(cudaFuncSetAttribute(tiled<4>, cudaFuncAttributeMaxDynamicSharedMemorySize, 4 * kStageBytes),
+        "cudaFuncSetAttribute(tiled)");
 }
 
 void run_tiled(const Launch& where, Products all) {
