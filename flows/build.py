@@ -19,6 +19,7 @@ from typing import Any
 
 from flows.locks import exclusive
 from flows.measurements.child import run_supervised
+from flows.revisions import sources_of
 from flows.settings import HostSettings, child_environment
 from flows.source import describe_source, find_repo, source_files, tree_digest
 from storage.records import Source
@@ -56,10 +57,23 @@ class Build:
         commit = str(self.info["commit"])
         return (commit if commit != "unknown" else str(self.info["tree"]))[:7]
 
+    @property
+    def content(self) -> str:
+        """Digest of all that runs: the native module and the engine's Python. Equal contents cannot differ."""
+        total = hashlib.sha256(str(self.info["module_sha256"]).encode())
+        for path in sorted((self.folder / "engine").rglob("*.py")):
+            total.update(f"{path.relative_to(self.folder).as_posix()}\0".encode() + path.read_bytes())
+        return total.hexdigest()
 
-def build_engine(repo: Path, host: HostSettings, log: Path, on_wait: Callable[[], None] = lambda: None) -> tuple[Build, Source]:
-    """Build the engine of `repo`, or find it built. The compiler's output goes to `log`. Raises BuildError."""
-    source = describe_source(repo)
+
+def build_engine(
+    repo: Path, host: HostSettings, log: Path, on_wait: Callable[[], None] = lambda: None, *, source: Source | None = None
+) -> tuple[Build, Source]:
+    """Build the engine of `repo`, or find it built. The compiler's output goes to `log`. Raises BuildError.
+
+    source says what the tree is, where git cannot be asked there.
+    """
+    source = source or describe_source(repo)
     compiler = find_compiler(host.compiler)
     key = _key(source.tree, compiler, host.flags)
     builds = host.cache / "builds"
@@ -93,6 +107,13 @@ def open_build(folder: Path) -> Build:
             f"{folder}: module_sha256 {info.get('module_sha256')!r} is not that of the module there ({found}): build it again"
         )
     return Build(folder, info)
+
+
+def build_commit(repo: Path, commit: str, host: HostSettings, log: Path) -> tuple[Build, Source]:
+    """Build the engine of a commit of `repo`, or find it built. Raises BuildError, SourceError."""
+    with sources_of(repo, commit) as folder:
+        source = Source(commit=commit, dirty=False, tree=tree_digest(folder))
+        return build_engine(folder, host, log, source=source)
 
 
 def source_of(build: Build) -> Source:

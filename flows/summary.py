@@ -147,8 +147,8 @@ def markdown(summary: Mapping[str, Any]) -> str:
     commit = f"{summary['source']['commit'][:10]}{' with uncommitted changes' if summary['source']['dirty'] else ''}"
     lines = [f"# {summary['headline']}", "", f"Commit {commit}, checkpoint {summary['parameters']['checkpoint']}, "]
     lines[-1] += f"TP {summary['parameters']['tp']}, workload {summary['parameters']['workload']}, run {summary['run_id']}."
-    lines += ["", *_markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", bought(summary), "", lone_request(summary)]
-    lines += ["", *_markdown_table(LEVEL_HEADINGS, level_rows(summary)), ""]
+    lines += ["", *markdown_table(TARGET_HEADINGS, targets_rows(summary)), "", bought(summary), "", lone_request(summary)]
+    lines += ["", *markdown_table(LEVEL_HEADINGS, level_rows(summary)), ""]
     for target in summary["targets"]:
         first, *more = target_lines(target)
         lines += [f"- {first}", *(f"  - {line.strip()}" for line in more)]
@@ -225,7 +225,8 @@ def _seconds(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f} s"
 
 
-def _markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def markdown_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a table."""
     return ["| " + " | ".join(cells) + " |" for cells in (headings, ["---"] * len(headings), *rows)]
 
 

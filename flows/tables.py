@@ -10,15 +10,13 @@ from rich.table import Table
 from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, bought, level_rows, lone_request, target_lines, targets_rows
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "ERROR": "bold red"}
-_LEFT = ("target", "mode", "verdict")
+_LEFT = ("target", "leg", "metric", "mode", "verdict")
 _PLAIN_WIDTH = 130  # where nothing says how wide the output is
 
 
 def print_summary(summary: Mapping[str, Any]) -> None:
     """Targets with verdicts, then levels by mode, then what else a reader must know. To standard output."""
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(highlight=False, width=_PLAIN_WIDTH)
+    console = _console()
     console.print(_table("Targets", TARGET_HEADINGS, [(*row[:-1], _coloured(row[-1])) for row in targets_rows(summary)]))
     console.print(lone_request(summary), markup=False)
     console.print(_table("Levels", LEVEL_HEADINGS, level_rows(summary)))
@@ -29,6 +27,19 @@ def print_summary(summary: Mapping[str, Any]) -> None:
                 console.print(line, markup=False, soft_wrap=True)
     for note in (*summary["notes"], *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"])):
         console.print(note, markup=False, soft_wrap=True)
+
+
+def print_comparison(rows: Sequence[Sequence[str]], headings: Sequence[str], lines: Sequence[str]) -> None:
+    """Legs of two builds with verdicts, then what else a reader must know. To standard output."""
+    console = _console()
+    console.print(_table("Head against base", headings, [(*row[:-1], _coloured(row[-1])) for row in rows]))
+    for line in lines:
+        console.print(line, markup=False, soft_wrap=True)
+
+
+def _console() -> Console:
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(highlight=False, width=_PLAIN_WIDTH)
 
 
 def _table(title: str, headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:

@@ -18,8 +18,9 @@ def told() -> Iterator[None]:
     from flows.source import SourceError
     from flows.verdicts.targets import TargetError
     from storage.errors import StoreError
+    from storage.records import RecordError
 
-    known = (BuildError, PlanError, ServerError, SettingsError, SourceError, TargetError, StoreError, OSError)
+    known = (BuildError, PlanError, ServerError, SettingsError, SourceError, TargetError, StoreError, RecordError, OSError)
     try:
         yield
     except known as error:

@@ -29,7 +29,8 @@ def sql(
         str | None, typer.Argument(help="SQL, such as: select * from target_ratios. Left out: a conversation.")
     ] = None,
     results: _Results = _RESULTS,
-    file: Annotated[Path | None, typer.Option("--file", help="Read the SQL from a file.")] = None,
+    command: Annotated[str | None, typer.Option("-c", "--command", help="The same as the argument.")] = None,
+    file: Annotated[Path | None, typer.Option("-f", "--file", help="Read the SQL from a file.")] = None,
     form: Annotated[
         str, typer.Option("--format", metavar="table|csv|json|parquet|md", help="How results are written.")
     ] = "table",
@@ -38,7 +39,7 @@ def sql(
     from storage import shell
 
     with told():
-        code = shell.run(results, command=question, file=file, format=form)  # type: ignore[arg-type]  # run refuses other words
+        code = shell.run(results, command=command or question, file=file, format=form)  # type: ignore[arg-type]  # run refuses other words
     sys.exit(code)
 
 

@@ -41,15 +41,26 @@ class PairValidity:
     reason: str  # every objection, joined by "; "; empty for a valid pair
 
 
-def check_pair(serial: LegFacts | None, batch: LegFacts | None, limits: Limits | None = None) -> PairValidity:
-    """Check the legs of one pair (serial and batch, or base and head in a comparison), None for a leg without a record."""
-    broken = [*_broken("serial", serial), *_broken("batch", batch)]
+def check_pair(
+    serial: LegFacts | None,
+    batch: LegFacts | None,
+    limits: Limits | None = None,
+    *,
+    names: tuple[str, str] = ("serial", "batch"),
+) -> PairValidity:
+    """Check the legs of one pair, None for a leg without a record. names: what messages call them, as base and head."""
+    first, second = names
+    broken = [*_broken(first, serial), *_broken(second, batch)]
     disturbed: list[str] = []
     if serial is not None and batch is not None:
         if serial.output_tokens != batch.output_tokens and not broken:
-            broken.append(f"token totals differ: serial {serial.output_tokens}, batch {batch.output_tokens}")
+            broken.append(f"token totals differ: {first} {serial.output_tokens}, {second} {batch.output_tokens}")
         bounds = limits or Limits()
-        disturbed = [*_disturbed(serial, bounds), *_disturbed(batch, bounds), *_clocks(serial, batch, bounds)]
+        disturbed = [
+            *_disturbed(first, serial, bounds),
+            *_disturbed(second, batch, bounds),
+            *_clocks(names, serial, batch, bounds),
+        ]
     reasons = [*broken, *disturbed]
     return PairValidity(valid=not reasons, broken=bool(broken), reason="; ".join(reasons))
 
@@ -70,23 +81,23 @@ def _broken(name: str, leg: LegFacts | None) -> list[str]:
     return []
 
 
-def _disturbed(leg: LegFacts, limits: Limits) -> list[str]:
+def _disturbed(name: str, leg: LegFacts, limits: Limits) -> list[str]:
     reasons = []
     if leg.throttled:
-        reasons.append(f"the machine throttled during the {leg.mode} leg")
+        reasons.append(f"the machine throttled during the {name} leg")
     if leg.foreign_load is not None and leg.foreign_load > limits.foreign_load:
-        reasons.append(f"foreign load {leg.foreign_load:.2f} before the {leg.mode} leg, above {limits.foreign_load:g}")
+        reasons.append(f"foreign load {leg.foreign_load:.2f} before the {name} leg, above {limits.foreign_load:g}")
     if leg.mode == "batch" and leg.peak_running is not None and leg.peak_running < min(leg.level, leg.slots):
-        reasons.append(f"slots not filled: {leg.peak_running} of {min(leg.level, leg.slots)} ran at once")
+        reasons.append(f"slots of the {name} leg not filled: {leg.peak_running} of {min(leg.level, leg.slots)} ran at once")
     if leg.mode == "serial" and leg.peak_running is not None and leg.peak_running > 1:
-        reasons.append(f"the serial leg ran {leg.peak_running} requests at once")
+        reasons.append(f"the {name} leg ran {leg.peak_running} requests at once in serial mode")
     return reasons
 
 
-def _clocks(serial: LegFacts, batch: LegFacts, limits: Limits) -> list[str]:
+def _clocks(names: tuple[str, str], serial: LegFacts, batch: LegFacts, limits: Limits) -> list[str]:
     if not serial.clock_mhz or not batch.clock_mhz:
         return []
     low, high = sorted((serial.clock_mhz, batch.clock_mhz))
     if high / low <= limits.clock_ratio:
         return []
-    return [f"the clock moved between the legs: {serial.clock_mhz:.0f} MHz serial, {batch.clock_mhz:.0f} MHz batch"]
+    return [f"the clock moved between the legs: {serial.clock_mhz:.0f} MHz {names[0]}, {batch.clock_mhz:.0f} MHz {names[1]}"]

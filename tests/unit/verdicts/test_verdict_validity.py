@@ -49,8 +49,8 @@ def test_broken_pairs_end_in_error(serial: LegFacts | None, batch: LegFacts | No
     [
         (SERIAL, replace(BATCH, throttled=True), "throttled during the batch leg"),
         (replace(SERIAL, foreign_load=1.2), BATCH, "foreign load 1.20 before the serial leg, above 0.5"),
-        (SERIAL, replace(BATCH, peak_running=7), "slots not filled: 7 of 8"),
-        (replace(SERIAL, peak_running=2), BATCH, "the serial leg ran 2 requests at once"),
+        (SERIAL, replace(BATCH, peak_running=7), "slots of the batch leg not filled: 7 of 8"),
+        (replace(SERIAL, peak_running=2), BATCH, "the serial leg ran 2 requests at once in serial mode"),
         (
             replace(SERIAL, clock_mhz=3000.0),
             replace(BATCH, clock_mhz=2500.0),

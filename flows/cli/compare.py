@@ -1,0 +1,93 @@
+"""paceline compare: two builds head to head, for a review or before a push."""
+
+import sys
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from flows.cli.errors import told
+from flows.cli.options import split, with_fields
+from flows.parameters import ValidationParameters
+from flows.settings import HostSettings
+
+
+class Legs(StrEnum):
+    """Which legs to compare."""
+
+    batch = "batch"
+    serial = "serial"
+    both = "both"
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(compare)
+
+
+@with_fields(ValidationParameters, HostSettings, leave_out=("build", "targets", "canary"))
+def compare(  # noqa: PLR0913  # one an option
+    given: dict[str, Any],
+    base: Annotated[
+        str | None, typer.Argument(help="Commit, branch or tag. Left out: where the branch left the main line.")
+    ] = None,
+    head: Annotated[str, typer.Argument(help="Commit, branch or tag, or `worktree`: the tree as it stands.")] = "worktree",
+    *,
+    head_option: Annotated[str | None, typer.Option("--head", help="The same as the second argument.")] = None,
+    base_build: Annotated[Path | None, typer.Option("--base-build", help="Existing build folder for the base.")] = None,
+    head_build: Annotated[Path | None, typer.Option("--head-build", help="Existing build folder for the head.")] = None,
+    legs: Annotated[Legs, typer.Option("--legs", help="Legs to compare; one target each at each level.")] = Legs.batch,
+    margin: Annotated[
+        float, typer.Option("--margin", min=0.0, max=0.99, help="Loss that is let pass, as a fraction; beyond it is a FAIL.")
+    ] = 0.03,
+    markdown: Annotated[Path | None, typer.Option("--markdown", help="Write a review comment there.")] = None,
+) -> None:
+    """Build two commits and interleave the same leg of both. Exit codes as those of validate.
+
+    PASS: surely no worse than the base by more than the margin. FAIL: surely worse. One binary on both sides cannot differ.
+    """
+    from flows import comparison_report as report
+    from flows.compare import compare as run
+    from flows.compare import keep
+    from flows.folders import RunFolder, new_run_id
+    from flows.progress import on_terminal
+    from flows.settings import load_host, load_parameters
+    from flows.tables import print_comparison
+    from flows.verdicts.overall import overall
+
+    for_host, for_run = split(given, HostSettings)
+    began = datetime.now(UTC)
+    with told(), on_terminal():
+        parameters, host = load_parameters(for_run), load_host(for_host)
+        folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
+        folder.create()
+        sides = _sides((base, base_build), (head_option or head, head_build), host, folder.logs / "build.log")
+        comparison = _comparison(sides, parameters, legs, margin)
+        compared = run(comparison, folder)
+        found = overall(compared.verdicts)
+        compared.notes.extend(keep(comparison, compared, folder, found.exit_code, began))
+    print_comparison(report.rows(compared), report.HEADINGS, report.lines(comparison, compared))
+    if markdown is not None:
+        with told():
+            markdown.write_text(report.markdown(comparison, compared, found), encoding="utf-8")
+        print(f"comment   {markdown}")
+    print(f"records   {folder.records}")
+    print(found.headline.partition(". ")[0].rstrip(".") + ".")
+    sys.exit(found.exit_code)
+
+
+def _sides(base: tuple[str | None, Path | None], head: tuple[str, Path | None], host: HostSettings, log: Path) -> Any:
+    from flows.compare import open_side
+
+    return open_side(*base, host, log), open_side(*head, host, log)
+
+
+def _comparison(sides: Any, parameters: ValidationParameters, legs: Legs, margin: float) -> Any:
+    from flows.compare import Comparison
+    from flows.plan import MODES
+
+    modes = MODES if legs is Legs.both else tuple(mode for mode in MODES if mode == legs.value)
+    base, head = sides
+    return Comparison(base, head, parameters, modes, margin)

@@ -1,0 +1,57 @@
+"""Commits by the names that people give them, and their engines' sources laid out to be built."""
+
+import io
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from flows.settings import outside_git_hooks
+from flows.source import UNDER_TEST, SourceError
+
+WORKTREE = "worktree"  # the tree as it stands, uncommitted changes included
+_MAIN_LINES = ("@{upstream}", "origin/HEAD", "origin/main", "origin/master", "main", "master")
+
+
+def resolve(repo: Path, name: str) -> str:
+    """The commit, 40 hex digits, that a commit, branch or tag is. Raises SourceError."""
+    found = _git(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if not found:
+        raise SourceError(f"{name!r}: no commit, branch or tag of {repo}; `git fetch` it, or name an existing one")
+    return found.decode().strip()
+
+
+def merge_base(repo: Path) -> str:
+    """Where the current branch left the main line: its upstream, else the remote's or the local main. Raises SourceError."""
+    for line in _MAIN_LINES:
+        found = _git(repo, "merge-base", "HEAD", line)
+        if found:
+            return found.decode().strip()
+    raise SourceError(f"{repo}: no main line to compare with (looked for {', '.join(_MAIN_LINES)}); name the base")
+
+
+@contextmanager
+def sources_of(repo: Path, commit: str) -> Iterator[Path]:
+    """engine/ and native/ of a commit in a folder of their own, for as long as the body runs. Raises SourceError."""
+    archive = _git(repo, "archive", "--format=tar", commit, "--", *UNDER_TEST)
+    if archive is None:
+        raise SourceError(f"commit {commit[:10]}: has no engine/ and native/ to build, or {repo} has only part of its history")
+    folder = Path(tempfile.mkdtemp(prefix="paceline-sources-"))
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive)) as file:
+            file.extractall(folder, filter="data")
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _git(repo: Path, *arguments: str) -> bytes | None:
+    """Output of a git command; None where it fails or git is missing."""
+    try:
+        done = subprocess.run(["git", "-C", str(repo), *arguments], capture_output=True, check=True, env=outside_git_hooks())
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout
