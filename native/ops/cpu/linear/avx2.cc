@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "ops/cpu/linear/driver.h"
+#include "ops/cpu/unroll.h"
 
 namespace paceline::ops::cpu {
 namespace {
@@ -16,14 +17,17 @@ inline __m256 pair_of_bf16(const uint16_t* x, int which) {  // x[which] in all l
 
 template <int M>
 inline void add_pair(const Columns& w, const Activations& x, int64_t k, __m256 (&total)[M][2]) {
+  PACELINE_UNROLL
   for (int row = 0; row < M; ++row) {
     const __m256 a = pair_of_bf16(x.data + row * x.ld + k, 0), b = pair_of_bf16(x.data + row * x.ld + k, 1);
+    PACELINE_UNROLL
     for (int j = 0; j < 2; ++j) total[row][j] = _mm256_fmadd_ps(w.odd[j], b, _mm256_fmadd_ps(w.even[j], a, total[row][j]));
   }
 }
 
 inline Columns widen_bf16(const uint8_t* w) {  // columns 0-7 and 8-15 of w
   Columns out;
+  PACELINE_UNROLL
   for (int j = 0; j < 2; ++j) {
     const __m256i bits = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(w + 32 * j));
     out.even[j] = _mm256_castsi256_ps(_mm256_slli_epi32(bits, 16));
@@ -63,7 +67,9 @@ struct Micro {
   static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {
     for (int half = 0; half < 2; ++half) {
       __m256 total[M][2];
+      PACELINE_UNROLL
       for (int row = 0; row < M; ++row) {
+        PACELINE_UNROLL
         for (int j = 0; j < 2; ++j) total[row][j] = _mm256_loadu_ps(y.data + row * y.ld + 16 * half + 8 * j);
       }
       const uint8_t* at = w + 64 * half;
@@ -71,7 +77,9 @@ struct Micro {
         _mm_prefetch(reinterpret_cast<const char*>(at + 4096), _MM_HINT_T0);
         add_pair<M>(widen_bf16(at), x, 2 * k, total);
       }
+      PACELINE_UNROLL
       for (int row = 0; row < M; ++row) {
+        PACELINE_UNROLL
         for (int j = 0; j < 2; ++j) _mm256_storeu_ps(y.data + row * y.ld + 16 * half + 8 * j, total[row][j]);
       }
     }
@@ -81,15 +89,18 @@ struct Micro {
   static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y) {
     for (int half = 0; half < 2; ++half) {
       __m256 total[M][2];
+      PACELINE_UNROLL
       for (int row = 0; row < M; ++row) total[row][0] = total[row][1] = _mm256_setzero_ps();
       const uint8_t* at = w + 32 * half;
       for (int k = 0; k < kScaleBlock / 2; ++k, at += 64) {
         _mm_prefetch(reinterpret_cast<const char*>(at + 4096), _MM_HINT_T0);
         add_pair<M>(widen_fp8(at), x, 2 * k, total);
       }
+      PACELINE_UNROLL
       for (int j = 0; j < 2; ++j) {
         const int column = 8 * half + 16 * j;
         const __m256 factor = column_scales(scale, column);
+        PACELINE_UNROLL
         for (int row = 0; row < M; ++row) {
           float* out = y.data + row * y.ld + column;
           _mm256_storeu_ps(out, _mm256_fmadd_ps(total[row][j], factor, _mm256_loadu_ps(out)));

@@ -2,6 +2,7 @@
 #include <immintrin.h>
 
 #include "ops/cpu/linear/driver.h"
+#include "ops/cpu/unroll.h"
 
 namespace paceline::ops::cpu {
 namespace {
@@ -16,14 +17,17 @@ inline __m512 pair_of_bf16(const uint16_t* x, int which) {  // x[which] in all l
 
 template <int M>
 inline void add_pair(const Columns& w, const Activations& x, int64_t k, __m512 (&total)[M][2]) {
+  PACELINE_UNROLL
   for (int row = 0; row < M; ++row) {
     const __m512 a = pair_of_bf16(x.data + row * x.ld + k, 0), b = pair_of_bf16(x.data + row * x.ld + k, 1);
+    PACELINE_UNROLL
     for (int j = 0; j < 2; ++j) total[row][j] = _mm512_fmadd_ps(w.odd[j], b, _mm512_fmadd_ps(w.even[j], a, total[row][j]));
   }
 }
 
 inline Columns widen_bf16(const uint8_t* w) {
   Columns out;
+  PACELINE_UNROLL
   for (int j = 0; j < 2; ++j) {
     const __m512i bits = _mm512_loadu_si512(w + 64 * j);
     out.even[j] = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
@@ -63,7 +67,9 @@ struct Micro {
   template <int M>
   static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {
     __m512 total[M][2];
+    PACELINE_UNROLL
     for (int row = 0; row < M; ++row) {
+      PACELINE_UNROLL
       for (int j = 0; j < 2; ++j) total[row][j] = _mm512_loadu_ps(y.data + row * y.ld + 16 * j);
     }
     for (int k = 0; k < pairs; ++k, w += 128) {
@@ -71,7 +77,9 @@ struct Micro {
       _mm_prefetch(reinterpret_cast<const char*>(w + 4160), _MM_HINT_T0);
       add_pair<M>(widen_bf16(w), x, 2 * k, total);
     }
+    PACELINE_UNROLL
     for (int row = 0; row < M; ++row) {
+      PACELINE_UNROLL
       for (int j = 0; j < 2; ++j) _mm512_storeu_ps(y.data + row * y.ld + 16 * j, total[row][j]);
     }
   }
@@ -79,13 +87,16 @@ struct Micro {
   template <int M>
   static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y) {
     __m512 total[M][2];
+    PACELINE_UNROLL
     for (int row = 0; row < M; ++row) total[row][0] = total[row][1] = _mm512_setzero_ps();
     for (int k = 0; k < kScaleBlock / 2; ++k, w += 64) {
       _mm_prefetch(reinterpret_cast<const char*>(w + 4096), _MM_HINT_T0);
       add_pair<M>(widen_fp8(w), x, 2 * k, total);
     }
+    PACELINE_UNROLL
     for (int j = 0; j < 2; ++j) {
       const __m512 factor = column_scales(scale, 16 * j);
+      PACELINE_UNROLL
       for (int row = 0; row < M; ++row) {
         float* out = y.data + row * y.ld + 16 * j;
         _mm512_storeu_ps(out, _mm512_fmadd_ps(total[row][j], factor, _mm512_loadu_ps(out)));

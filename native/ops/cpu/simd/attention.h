@@ -40,12 +40,16 @@ inline void store_key_value(const HeadNorm& norm, const float* key, const float*
 template <int kRows>
 inline void score_four(const float* queries, const uint16_t* keys, int head_dim, float* weights) {
   Vec total[4 * kTileRows];
-  for (Vec& lanes : total) lanes = set(0.0f);
+  PACELINE_UNROLL
+  for (int i = 0; i < 4 * kTileRows; ++i) total[i] = set(0.0f);
   const auto accumulate = [&](auto&& query, auto&& key) {
     Vec k[4];
+    PACELINE_UNROLL
     for (int p = 0; p < 4; ++p) k[p] = key(keys + p * head_dim);
+    PACELINE_UNROLL
     for (int row = 0; row < kRows; ++row) {
       const Vec q = query(queries + row * head_dim);
+      PACELINE_UNROLL
       for (int p = 0; p < 4; ++p) total[4 * row + p] = fma(q, k[p], total[4 * row + p]);
     }
   };
@@ -59,7 +63,9 @@ inline void score_four(const float* queries, const uint16_t* keys, int head_dim,
       });
   float sums[kTileRows][4];
   tile_sums(total, &sums[0][0], 4);
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
+    PACELINE_UNROLL
     for (int p = 0; p < 4; ++p) weights[row * kAttentionSplit + p] = sums[row][p];
   }
 }
@@ -78,6 +84,7 @@ inline void score_tile(const float* queries, const uint16_t* keys, int head_dim,
   int p = 0;
   for (; p + 4 <= count; p += 4) score_four<kRows>(queries, keys + static_cast<int64_t>(p) * head_dim, head_dim, weights + p);
   for (; p < count; ++p) {
+    PACELINE_UNROLL
     for (int row = 0; row < kRows; ++row) {
       weights[row * kAttentionSplit + p] =
           score_one(queries + row * head_dim, keys + static_cast<int64_t>(p) * head_dim, head_dim);
@@ -107,19 +114,26 @@ inline float exponentiate(float* weights, int count, float top) {
 template <int kRows, int kVecs>
 inline void mix(const float* weights, const uint16_t* values, int head_dim, int first, int last, float* out) {
   Vec total[kRows][kVecs];
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
+    PACELINE_UNROLL
     for (int j = 0; j < kVecs; ++j) total[row][j] = load(out + row * head_dim + j * kLanes);
   }
   for (int p = first; p < last; ++p) {
     const uint16_t* value = values + static_cast<int64_t>(p) * head_dim;
     Vec v[kVecs];
+    PACELINE_UNROLL
     for (int j = 0; j < kVecs; ++j) v[j] = load_bf16(value + j * kLanes);
+    PACELINE_UNROLL
     for (int row = 0; row < kRows; ++row) {
       const Vec weight = set(weights[row * kAttentionSplit + p]);
+      PACELINE_UNROLL
       for (int j = 0; j < kVecs; ++j) total[row][j] = fma(weight, v[j], total[row][j]);
     }
   }
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
+    PACELINE_UNROLL
     for (int j = 0; j < kVecs; ++j) store(out + row * head_dim + j * kLanes, total[row][j]);
   }
 }
@@ -131,6 +145,7 @@ inline void mix_all(const float* weights, const uint16_t* values, int head_dim, 
   for (; i + kLanes <= head_dim; i += kLanes) mix<kRows, 1>(weights, values + i, head_dim, first, last, out + i);
   if (i == head_dim) return;
   const int left = head_dim - i;
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
     Vec total = load(out + row * head_dim + i, left);
     for (int p = first; p < last; ++p) {
@@ -181,6 +196,7 @@ inline void attend_tile(const AttendCall& call, const AttendRoom& room, int inde
   score_tile<kRows>(room.queries + static_cast<int64_t>(index) * dim, keys, dim, seen(call, index + kRows - 1, start),
                     room.weights);
   float top[kRows], total[kRows];
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
     float* weights = room.weights + row * kAttentionSplit;
     const int count = seen(call, index + row, start);
@@ -191,6 +207,7 @@ inline void attend_tile(const AttendCall& call, const AttendRoom& room, int inde
   for (int64_t i = 0; i < static_cast<int64_t>(kRows) * dim; ++i) room.split_mixed[i] = 0.0f;
   const int shared = seen(call, index, start);  // the first query sees least
   mix_all<kRows>(room.weights, values, dim, 0, shared, room.split_mixed);
+  PACELINE_UNROLL
   for (int row = 0; row < kRows; ++row) {
     const int count = seen(call, index + row, start);
     float* mixed = room.split_mixed + row * dim;

@@ -31,12 +31,16 @@ inline void add_scaled(float factor, const float* x, int64_t count, float* out) 
 // out[r, c] = a[r] . b[c] for kTileRows rows of a and four of b, whose rows are `count` long.
 inline void product_tile(const float* a, const float* b, int count, float* out, int64_t ld_out) {
   Vec total[4 * kTileRows];
-  for (Vec& lanes : total) lanes = set(0.0f);
+  PACELINE_UNROLL
+  for (int i = 0; i < 4 * kTileRows; ++i) total[i] = set(0.0f);
   const auto accumulate = [&](auto&& row) {
     Vec x[4];
+    PACELINE_UNROLL
     for (int c = 0; c < 4; ++c) x[c] = row(b + c * count);
+    PACELINE_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
       const Vec y = row(a + r * count);
+      PACELINE_UNROLL
       for (int c = 0; c < 4; ++c) total[4 * r + c] = fma(y, x[c], total[4 * r + c]);
     }
   };
@@ -105,12 +109,15 @@ inline void advance_columns(const DeltaCall& call, const DeltaChunk& chunk, int 
   float* state = call.state + static_cast<int64_t>(first) * call.key_dim;
   const auto advance = [&](auto&& get, auto&& put) {
     Vec column[kColumns];
+    PACELINE_UNROLL
     for (int c = 0; c < kColumns; ++c) column[c] = get(state + c * call.key_dim) * set(decay);
     for (int i = 0; i < chunk.rows; ++i) {
       const Vec key = get(chunk.k + i * call.key_dim);
       const float* u = chunk.u + i * call.value_dim + first;
+      PACELINE_UNROLL
       for (int c = 0; c < kColumns; ++c) column[c] = fma(set(u[c]), key, column[c]);
     }
+    PACELINE_UNROLL
     for (int c = 0; c < kColumns; ++c) put(state + c * call.key_dim, column[c]);
   };
   for_lanes(

@@ -34,8 +34,10 @@ template <int kColumns>
 inline void delta_columns(float* state, int key_dim, const float* k, const float* q, const float* v, float decay, float beta,
                           float k_dot_q, float* o) {
   Vec with_k[kColumns], with_q[kColumns];
+  PACELINE_UNROLL
   for (int c = 0; c < kColumns; ++c) with_k[c] = with_q[c] = set(0.0f);
   const auto accumulate = [&](Vec key, Vec query, auto&& column) {
+    PACELINE_UNROLL
     for (int c = 0; c < kColumns; ++c) {
       const Vec s = column(c);
       with_k[c] = fma(s, key, with_k[c]);
@@ -48,6 +50,7 @@ inline void delta_columns(float* state, int key_dim, const float* k, const float
         accumulate(load(k + i, n), load(q + i, n), [&](int c) { return load(state + c * key_dim + i, n); });
       });
   Vec delta[kColumns];
+  PACELINE_UNROLL
   for (int c = 0; c < kColumns; ++c) {
     const float d = (v[c] - decay * sum(with_k[c])) * beta;
     o[c] = decay * sum(with_q[c]) + d * k_dot_q;
@@ -58,6 +61,7 @@ inline void delta_columns(float* state, int key_dim, const float* k, const float
       key_dim,
       [&](int64_t i) {
         const Vec key = load(k + i);
+        PACELINE_UNROLL
         for (int c = 0; c < kColumns; ++c) {
           float* at = state + c * key_dim + i;
           store(at, fma(delta[c], key, load(at) * factor));
@@ -65,6 +69,7 @@ inline void delta_columns(float* state, int key_dim, const float* k, const float
       },
       [&](int64_t i, int n) {
         const Vec key = load(k + i, n);
+        PACELINE_UNROLL
         for (int c = 0; c < kColumns; ++c) {
           float* at = state + c * key_dim + i;
           store(at, fma(delta[c], key, load(at, n) * factor), n);

@@ -3,6 +3,7 @@
 
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/simd/math.h"
+#include "ops/cpu/unroll.h"
 // The kernels need the helpers above.
 #include "ops/cpu/simd/argmax.h"
 #include "ops/cpu/simd/convolution.h"

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "ops/cpu/unroll.h"
+
 namespace paceline::ops::cpu {
 namespace {
 
@@ -45,10 +47,12 @@ inline float sum(Vec a) {
 constexpr int kTileRows = 2;
 inline void tile_sums(const Vec (&tile)[4 * kTileRows], float* out, int64_t ld) {
   __m256 folded[4];
+  PACELINE_UNROLL
   for (int i = 0; i < 4; ++i) {  // row 0 in the lower half, row 1 in the upper
     const __m256 a = tile[i].v, b = tile[4 + i].v;
     folded[i] = _mm256_add_ps(_mm256_permute2f128_ps(a, b, 0x20), _mm256_permute2f128_ps(a, b, 0x31));
   }
+  PACELINE_UNROLL
   for (int i = 0; i < 2; ++i) {
     const __m256d a = _mm256_castps_pd(folded[2 * i]), b = _mm256_castps_pd(folded[2 * i + 1]);
     folded[i] = _mm256_add_ps(_mm256_castpd_ps(_mm256_unpacklo_pd(a, b)), _mm256_castpd_ps(_mm256_unpackhi_pd(a, b)));

@@ -5,6 +5,8 @@
 
 #include <cstdint>
 
+#include "ops/cpu/unroll.h"
+
 namespace paceline::ops::cpu {
 namespace {
 
@@ -44,14 +46,17 @@ inline float sum(Vec a) {
 constexpr int kTileRows = 4;
 inline void tile_sums(const Vec (&tile)[4 * kTileRows], float* out, int64_t ld) {
   __m512 folded[8];
+  PACELINE_UNROLL
   for (int i = 0; i < 8; ++i) {
     const __m512 a = tile[2 * i].v, b = tile[2 * i + 1].v;
     folded[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x44), _mm512_shuffle_f32x4(a, b, 0xee));
   }
+  PACELINE_UNROLL
   for (int i = 0; i < 4; ++i) {
     const __m512 a = folded[2 * i], b = folded[2 * i + 1];
     folded[i] = _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
   }
+  PACELINE_UNROLL
   for (int i = 0; i < 2; ++i) {
     const __m512d a = _mm512_castps_pd(folded[2 * i]), b = _mm512_castps_pd(folded[2 * i + 1]);
     folded[i] = _mm512_add_ps(_mm512_castpd_ps(_mm512_unpacklo_pd(a, b)), _mm512_castpd_ps(_mm512_unpackhi_pd(a, b)));

@@ -35,7 +35,9 @@ inline Vec load(const float* p, int n) {
   return each([=](int i) { return i < n ? p[i] : 0.0f; });
 }
 inline void store(float* p, Vec a) { std::memcpy(p, a.v, sizeof(a.v)); }
-inline void store(float* p, Vec a, int n) { std::memcpy(p, a.v, sizeof(float) * static_cast<size_t>(n)); }
+inline void store(float* p, Vec a, int n) {
+  for (int i = 0; i < n; ++i) p[i] = a.v[i];
+}
 
 inline Vec operator+(Vec a, Vec b) {
   return each([&](int i) { return a.v[i] + b.v[i]; });
