@@ -86,10 +86,9 @@ async def serve(settings: UpSettings, own_server: bool, tell: Callable[[str], No
     async with get_client() as client:
         for deployment in await deployments(settings):
             known[await runner.aadd_deployment(deployment)] = deployment.name
-        if automation := await ensure_automation(settings.notify):
-            tell(f"changed verdicts go to {settings.notify} ({automation})")
+        tell(f"paceline: {await ensure_automation(settings.notify)}")
         for line in await reconcile(client, known, served.ledger(current_host()), own_server):
-            tell(line)
+            tell(f"paceline: {line}")
     tell(READY)
     await runner.start()
 

@@ -71,10 +71,11 @@ def announce(found: list[Change], run_id: str, commit: str, link: str | None) ->
     )
 
 
-async def ensure_automation(block: str | None) -> str | None:
-    """Create, renew or (without a block) remove the automation that notifies. Returns its name where there is one.
+async def ensure_automation(block: str | None) -> str:
+    """Create, renew or (without a block) remove the automation that notifies. Returns what a person should know.
 
-    `block` is `<type>/<name>` of a Prefect notification block. Raises ValueError where there is none of that name.
+    `block` is `<type>/<name>` of a Prefect notification block. Where there is none of that name the service runs without: blocks
+    are made in the UI of the very server that starts here.
     """
     from prefect.client.orchestration import get_client
     from prefect.exceptions import ObjectNotFound
@@ -83,14 +84,16 @@ async def ensure_automation(block: str | None) -> str | None:
         for old in await client.read_automations_by_name(AUTOMATION):
             await client.delete_automation(old.id)
         if block is None:
-            return None
+            return "changed verdicts are told to nobody (--notify names a block)"
         kind, _, name = block.partition("/")
         try:
             document = await client.read_block_document_by_name(name, kind)
-        except ObjectNotFound as error:
-            raise ValueError(f"notify {block}: there is no such block; make it in the UI under Blocks, type {kind}") from error
+        except ObjectNotFound:
+            return (
+                f"notify {block}: no such block yet: make it in the UI under Blocks ({kind}, named {name}), then start again"
+            )
         await client.create_automation(_automation(document.id))
-    return AUTOMATION
+    return f"changed verdicts go to {block} (automation {AUTOMATION!r})"
 
 
 def _automation(document: Any) -> AutomationCore:

@@ -1,0 +1,100 @@
+"""Word of changed verdicts: what counts as a change, and the message that reaches a webhook through the real server."""
+
+import asyncio
+import importlib.util
+import json
+import queue
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import ModuleType
+from typing import Any
+
+import pytest
+from up_support import ROOT, Up
+
+from flows.notify import Change, announce, changes, ensure_automation
+
+pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def store_maker() -> ModuleType:
+    path = ROOT / "tests" / "unit" / "dashboards" / "store_maker.py"
+    spec = importlib.util.spec_from_file_location("up_store_maker", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def nights(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> tuple[Any, list[str]]:
+    """Four nights of one series: level 8 fails, fails again, is met, fails."""
+    results = store_maker.Results(tmp_path_factory.mktemp("nights"))
+    factory = store_maker.record_factory()
+    names = []
+    for night, at_eight in enumerate((3.9, 3.9, 5.0, 3.9)):
+        run_id, records = store_maker.make_run(factory, night, ratios={**store_maker.RATIOS, 8: at_eight}, pairs=6)
+        results.add_run(run_id, records)
+        names.append(run_id)
+    return results, names
+
+
+def test_only_a_verdict_that_differs_from_the_last_is_a_change(nights: tuple[Any, list[str]]) -> None:
+    results, names = nights
+    found = [[(c.name, c.before, c.now) for c in changes(results.snapshot, name)] for name in names]
+    assert found == [[], [], [("8 concurrent", "FAIL", "PASS")], [("8 concurrent", "PASS", "FAIL")]]
+
+
+@pytest.fixture
+def receiver() -> Iterator[tuple[str, "queue.Queue[dict[str, Any]]"]]:
+    """A webhook on loopback, and what it got."""
+    got: queue.Queue[dict[str, Any]] = queue.Queue()
+
+    class Hook(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # the base class's name
+            got.put(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}/hook", got
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def test_the_message_reaches_the_webhook(up: Up, receiver: tuple[str, "queue.Queue[dict[str, Any]]"]) -> None:
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+    from prefect.events.worker import EventsWorker
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    address, got = receiver
+    with temporary_settings({PREFECT_API_URL: f"{up.ui}/api"}):
+        assert "no such block yet" in asyncio.run(ensure_automation("custom-webhook/nobody"))
+        body = {"title": "{{subject}}", "text": "{{body}}"}
+        CustomWebhookNotificationBlock(name="team", url=address, json_data=body).save("team", overwrite=True)
+        assert "changed verdicts go to custom-webhook/team" in asyncio.run(ensure_automation("custom-webhook/team"))
+        change = Change("8 concurrent", "report", "abc", "PASS", "FAIL", "The interval 3.8x to 4.0x lies below 4.5x.")
+        announce([], "quiet-run", "0123456789abcdef", None)
+        announce([change], "loud-run", "0123456789abcdef", "http://127.0.0.1:1/page")
+        EventsWorker.instance().drain()
+        message = got.get(timeout=60)
+        assert message["title"] == "Paceline: 1 verdict changed for the worse at 0123456789"
+        assert message["text"].splitlines() == [
+            "8 concurrent (report): PASS -> FAIL. The interval 3.8x to 4.0x lies below 4.5x.",
+            "run loud-run",
+            "http://127.0.0.1:1/page",
+        ]
+        assert "told to nobody" in asyncio.run(ensure_automation(None)), "the automation is gone again"
+        with pytest.raises(queue.Empty):
+            got.get(timeout=3)
