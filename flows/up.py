@@ -166,7 +166,7 @@ def _watch(settings: UpSettings, home: Path, server: OwnServer | None, service: 
 
 def _start_server(settings: UpSettings, home: Path) -> OwnServer:
     """Our own server, with its database in the cache, its UI on, and closed to other sites' pages."""
-    if not _free(settings.address, settings.port):
+    if not port_is_free(settings.address, settings.port):
         raise UpError(f"{settings.address}, port {settings.port}: taken: stop what listens there, or choose another with --port")
     origins = {f"http://{name}:{settings.port}" for name in ("127.0.0.1", "localhost", settings.address)}
     set_defaults(
@@ -229,7 +229,8 @@ def _stop_signals() -> Iterator[threading.Event]:
             signal.signal(number, handler)
 
 
-def _free(address: str, port: int) -> bool:
+def port_is_free(address: str, port: int) -> bool:
+    """Whether a server could listen there now."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

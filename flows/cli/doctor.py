@@ -20,6 +20,7 @@ class Finding:
     what: str
     good: bool
     seen: str
+    needed: bool = True
 
 
 def register(app: typer.Typer) -> None:
@@ -29,24 +30,98 @@ def register(app: typer.Typer) -> None:
 
 @with_fields(HostSettings, leave_out=("build", "targets", "build_minutes"))
 def doctor(given: dict[str, Any]) -> None:
-    """Check compiler, build tools, CPU paths, memory and folders. Exit code 2 when something needed is missing."""
+    """Check what a validation and the nightly need here, and name the command that mends what is missing.
+
+    Exit code 2 where something needed is missing; what would only disturb a measurement is told and changes no exit code.
+    """
     from flows.settings import load_host
 
     with told():
         host = load_host(given)
     findings = list(examine(host))
     for finding in findings:
-        print(f"{'ok     ' if finding.good else 'MISSING'} {finding.what:<12} {finding.seen}")
-    sys.exit(0 if all(finding.good for finding in findings) else 2)
+        word = "ok     " if finding.good else "MISSING" if finding.needed else "note   "
+        print(f"{word} {finding.what:<12} {finding.seen}")
+    sys.exit(0 if all(finding.good or not finding.needed for finding in findings) else 2)
 
 
 def examine(host: HostSettings) -> Iterator[Finding]:
-    """Look at everything a validation on the CPU needs."""
+    """Look at everything a validation on the CPU and the nightly need."""
     yield from _tools(host)
+    yield _sources(host)
     yield _cpu()
+    yield _gpu()
     yield _memory()
     for what, folder in (("cache", host.cache), ("results", Path("results").absolute())):
         yield _folder(what, folder)
+    yield _quiet()
+    yield from _service()
+
+
+def _sources(host: HostSettings) -> Finding:
+    from flows.source import SourceError, describe_source, find_repo
+
+    try:
+        source = describe_source(find_repo(host.repo))
+    except SourceError as error:
+        return Finding("sources", False, str(error))
+    if source.commit == "unknown":
+        seen = "no git repository: runs have no place in the trend; git clone the sources to give them one"
+        return Finding("sources", False, seen, needed=False)
+    return Finding("sources", True, f"commit {source.commit[:10]}{' with uncommitted changes' if source.dirty else ''}")
+
+
+def _gpu() -> Finding:
+    from flows.measurements.nvml import TelemetryError, open_gpus
+
+    try:
+        gpus = open_gpus("cuda:0")
+    except TelemetryError as error:
+        seen = f"none to be used ({str(error).partition(': ')[2]}); measuring on the CPU needs none"
+        return Finding("gpu", False, f"{seen}. With one: {sys.executable} -m pip install nvidia-ml-py", needed=False)
+    if gpus is None:
+        return Finding("gpu", False, "none", needed=False)
+    facts = gpus.facts()
+    gpus.close()
+    return Finding("gpu", True, f"{facts['gpus'][0]}, driver {facts['driver']}")
+
+
+def _quiet() -> Finding:
+    """What would disturb a measurement now."""
+    from flows.parameters import ValidationParameters
+    from flows.preflight import look
+
+    disturbs = [finding.text for finding in look(ValidationParameters(), []) if not finding.fatal]
+    return Finding("quiet", not disturbs, "; ".join(disturbs) or "nothing disturbs a measurement now", needed=False)
+
+
+def _service() -> Iterator[Finding]:
+    """What `paceline up` needs: a port, a plan file that can be read, settings that hold."""
+    from flows.night_plan import NightPlanError, read_night
+    from flows.settings import SettingsError, prefect_api_url
+    from flows.up import port_is_free
+    from flows.up_settings import load_up
+
+    try:
+        settings = load_up()
+    except SettingsError as error:
+        yield Finding("up", False, str(error))
+        return
+    if joined := prefect_api_url():
+        yield Finding("prefect", True, f"PREFECT_API_URL={joined} is joined")
+    elif port_is_free(settings.address, settings.port):
+        yield Finding("prefect", True, f"port {settings.port} on {settings.address} is free for paceline up")
+    else:
+        seen = f"port {settings.port} on {settings.address} is taken: by paceline up, or choose another with --port"
+        yield Finding("prefect", False, seen, needed=False)
+    try:
+        entries = read_night(settings.plan)
+    except NightPlanError as error:
+        yield Finding("plan file", False, str(error))
+    else:
+        minutes = sum(entry.parameters.budget_minutes for entry in entries)
+        where = settings.plan or "none, so the default"
+        yield Finding("plan file", True, f"{where}: {len(entries)} to measure, {minutes:g} minutes at most")
 
 
 def _tools(host: HostSettings) -> Iterator[Finding]:

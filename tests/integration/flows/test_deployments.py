@@ -1,5 +1,6 @@
-"""prefect.yaml names a flow that is there and parameters that it takes; the form refuses what it does not know."""
+"""prefect.yaml names flows that are there and parameters that they take, and agrees with what `paceline up` serves."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -7,40 +8,38 @@ import pytest
 import yaml
 from flow_support import ROOT
 
-from flows.parameters import ValidationParameters
+from flows.up_settings import load_up
 
 pytestmark = pytest.mark.prefect
 
 
-def deployments() -> list[dict[str, Any]]:
+def in_the_file() -> list[dict[str, Any]]:
     content = yaml.safe_load(Path(ROOT / "prefect.yaml").read_text(encoding="utf-8"))
     return list(content["deployments"])
 
 
-@pytest.mark.parametrize("deployment", deployments(), ids=lambda deployment: str(deployment["name"]))
+@pytest.mark.parametrize("deployment", in_the_file(), ids=lambda deployment: str(deployment["name"]))
 def test_entrypoint_loads_and_takes_its_parameters(deployment: dict[str, Any]) -> None:
     from prefect.flows import load_flow_from_entrypoint
 
     flow = load_flow_from_entrypoint(deployment["entrypoint"])
-    assert flow.name == "validate"
+    assert flow.name == deployment["name"]
     parameters = flow.validate_parameters(deployment["parameters"])["parameters"]
-    assert isinstance(parameters, ValidationParameters)
+    assert type(parameters).model_config.get("extra") == "forbid"
 
 
-def test_the_form_has_every_field_with_its_description() -> None:
-    from flows.validation import validate
+def test_the_file_and_the_service_serve_the_same() -> None:
+    from flows.deployments import deployments
 
-    schema = validate.parameters.model_dump()
-    fields = schema["definitions"]["ValidationParameters"]
-    assert set(fields["properties"]) == set(ValidationParameters.model_fields)
-    assert all(field.get("description") for field in fields["properties"].values())
-    assert fields["additionalProperties"] is False
+    served = asyncio.run(deployments(load_up()))
+    assert {(d.name, d.entrypoint) for d in served} == {(d["name"], d["entrypoint"]) for d in in_the_file()}
+    assert [d.name for d in served if d.schedules] == [d["name"] for d in in_the_file() if d.get("schedules")]
 
 
 def test_an_unknown_field_is_refused_before_anything_runs() -> None:
     from prefect.exceptions import ParameterTypeError
 
-    from flows.validation import validate
+    from flows.served import validate
 
     with pytest.raises(ParameterTypeError, match=r"command"):
         validate.validate_parameters({"parameters": {"command": "rm"}})
