@@ -26,6 +26,7 @@ from flows.source import find_repo
 from flows.stages import Budget
 from flows.verdicts.judge import PairSample, Verdict
 from flows.verdicts.looks import LookPlan, judge_night, undecided
+from flows.verdicts.overall import EXIT_PASS, Overall, overall
 from flows.verdicts.series import cannot_differ
 from flows.verdicts.targets import Target, comparison_targets
 from flows.verdicts.validity import LegFacts, check_pair
@@ -86,7 +87,7 @@ def open_side(name: str | None, existing: Path | None, host: HostSettings, log: 
     """
     if existing is not None:
         build = open_build(existing)
-        return Side(name or existing.name, build, source_of(build))
+        return Side(existing.name if name in (None, WORKTREE) else str(name), build, source_of(build))
     repo = find_repo(host.repo)
     if name == WORKTREE:
         build, source = build_engine(repo, host, log)
@@ -115,11 +116,20 @@ def compare(comparison: Comparison, folder: RunFolder) -> Compared:
         notes = _measure(comparison, open_targets, range(first, look + 1), runs, (budget, samples))
         verdicts = judge_night(comparison.targets, samples, plan)
         open_targets, first = undecided(verdicts), look + 1
-        if not open_targets:
+        if not open_targets or comparison.same_binary:  # then the first look shows the noise, and more shows nothing more
             break
     if comparison.same_binary:
         verdicts = [cannot_differ(verdict) for verdict in verdicts]
     return Compared(verdicts, samples, notes, (datetime.now(UTC) - began).total_seconds())
+
+
+def conclude(comparison: Comparison, verdicts: Sequence[Verdict]) -> Overall:
+    """The exit code and the headline: those of any night, but that one binary on both sides has nothing to answer for."""
+    if comparison.same_binary and not any(verdict.status == "ERROR" for verdict in verdicts):
+        return Overall(
+            EXIT_PASS, "SAME: both builds are one binary, so the head cannot be slower; the table shows this machine's noise."
+        )
+    return overall(verdicts)
 
 
 def keep(comparison: Comparison, compared: Compared, folder: RunFolder, exit_code: int, began: datetime) -> list[str]:
@@ -177,6 +187,7 @@ def _measure(
     """Blocks of pairs, one for each target, as far as the budget reaches. Returns what found no room."""
     budget, samples = into
     skipped: list[str] = []
+    done, total = report().done, report().done + 2 * len(targets) * len(numbers)
     seed = comparison.parameters.seed
     for number in numbers:
         for target in sorted(targets, key=lambda t: _digest(seed, number, t.name)):
@@ -186,6 +197,9 @@ def _measure(
             if number > 1 and needed > budget.left_s:
                 skipped.append(target.name)
                 continue
+            rest = (total - done) / 2 * needed
+            report().remaining(done, total, min(rest, max(budget.left_s, needed)))
+            done += 2
             with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
                 records = {arm: attempt(measurement, runs[arm]) for arm, measurement in zip(arms, pair, strict=True)}
             samples[target.name].append(_sample(target, number, records))

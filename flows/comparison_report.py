@@ -16,11 +16,10 @@ def rows(compared: Compared) -> list[tuple[str, ...]]:
     return [_row(verdict, compared) for verdict in compared.verdicts]
 
 
-def lines(comparison: Comparison, compared: Compared) -> list[str]:
+def lines(compared: Compared) -> list[str]:
     """What must be known beside the table."""
     said = [" ".join([f"{v.target.name}: {v.reason}", *v.flags]) for v in compared.verdicts if v.status != "PASS" or v.flags]
-    same = ["Both builds are one and the same: nothing can differ but the machine."] if comparison.same_binary else []
-    return [*same, *said, *compared.notes]
+    return [*said, *compared.notes]
 
 
 def markdown(comparison: Comparison, compared: Compared, found: Overall) -> str:
@@ -34,7 +33,7 @@ def markdown(comparison: Comparison, compared: Compared, found: Overall) -> str:
             "",
             *markdown_table(HEADINGS, rows(compared)),
             "",
-            *(f"- {line}" for line in lines(comparison, compared)),
+            *(f"- {line}" for line in lines(compared)),
             "",
             "<details><summary>How it was measured</summary>",
             "",

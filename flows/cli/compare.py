@@ -50,12 +50,11 @@ def compare(  # noqa: PLR0913  # one an option
     """
     from flows import comparison_report as report
     from flows.compare import compare as run
-    from flows.compare import keep
+    from flows.compare import conclude, keep
     from flows.folders import RunFolder, new_run_id
     from flows.progress import on_terminal
     from flows.settings import load_host, load_parameters
     from flows.tables import print_comparison
-    from flows.verdicts.overall import overall
 
     for_host, for_run = split(given, HostSettings)
     began = datetime.now(UTC)
@@ -66,9 +65,9 @@ def compare(  # noqa: PLR0913  # one an option
         sides = _sides((base, base_build), (head_option or head, head_build), host, folder.logs / "build.log")
         comparison = _comparison(sides, parameters, legs, margin)
         compared = run(comparison, folder)
-        found = overall(compared.verdicts)
+        found = conclude(comparison, compared.verdicts)
         compared.notes.extend(keep(comparison, compared, folder, found.exit_code, began))
-    print_comparison(report.rows(compared), report.HEADINGS, report.lines(comparison, compared))
+    print_comparison(report.rows(compared), report.HEADINGS, report.lines(compared))
     if markdown is not None:
         with told():
             markdown.write_text(report.markdown(comparison, compared, found), encoding="utf-8")
