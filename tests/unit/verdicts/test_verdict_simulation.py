@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from flows.parameters import ValidationParameters
 from flows.verdicts.looks import _NOMINAL, PLANNED_LOOKS, LookPlan
 from flows.verdicts.selfcheck import as_markdown, selfcheck
 from flows.verdicts.simulate import Floats, Noise, fixed_coverage, found_within, looks_coverage, night_rates, two_sided_p
@@ -37,6 +38,13 @@ def test_coverage_at_a_fixed_count(pairs: int) -> None:
 
 def test_coverage_of_all_looks_together() -> None:
     assert 0.94 <= looks_coverage(LookPlan(alpha=0.05), Noise(0.02), 60_000, seed=3) <= 0.96
+
+
+def test_the_looks_of_the_default_run_keep_the_same_promises() -> None:
+    default = LookPlan(ValidationParameters().stages)
+    assert 0.94 <= looks_coverage(LookPlan(default.looks, 0.05), Noise(0.02), 60_000, seed=3) <= 0.96
+    for effects in ((0.0,) * 4, (-1e-9,) * 4, (0.2, 0.2, 0.2, 0.0)):
+        assert night_rates(effects, default, Noise(0.02), 20_000, seed=7).false_nights <= 0.02
 
 
 def test_a_heavy_tail_makes_intervals_too_wide_not_too_narrow() -> None:
