@@ -9,7 +9,7 @@ from typing import Any
 from engine.errors import BindingError, CheckpointError, ConfigError, EngineClosed, EngineError, OutOfMemory, RequestRefused
 
 API_VERSION = 1
-REBUILD = "rebuild it from the project's root: make build (or: python -m pip install --no-build-isolation -e .)"
+REBUILD = "rebuild it from the project's root: make native (or: python -m pip install --no-build-isolation -e .)"
 _NEEDED = {
     "": ("build_info", "isa_paths", "ModelConfig", "EngineOptions", "MatrixPart", "Engine", "Request", "NativeError"),
     "Engine": (

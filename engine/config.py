@@ -135,6 +135,14 @@ def check_ranks(config: ModelConfig, tp: int) -> None:
         raise ConfigError(f"option tp: found {tp}, which does not divide {'; '.join(faults)}; ranks that work: {works}")
 
 
+def check_context(config: ModelConfig, context: int) -> None:
+    """Whether the model knows `context` positions. Raises ConfigError."""
+    if context > config.max_positions:
+        raise ConfigError(
+            f"option context: found {context}; the model's max_position_embeddings allows {config.max_positions}: lower context"
+        )
+
+
 def _indivisible(config: ModelConfig, tp: int) -> bool:
     try:
         check_ranks(config, tp)

@@ -15,7 +15,7 @@ from engine import binding
 from engine.checkpoint.index import Checkpoint
 from engine.checkpoint.load import Source, load
 from engine.checkpoint.synthetic import resolve
-from engine.config import ModelConfig, check_ranks, read_config
+from engine.config import ModelConfig, check_context, check_ranks, read_config
 from engine.errors import ConfigError, EngineClosed, RequestFailed, RequestRefused
 from engine.handle import Generation, Handle, OnToken
 from engine.options import Sampling, SessionOptions
@@ -206,10 +206,7 @@ class Session:
 
 def _check(config: ModelConfig, options: SessionOptions) -> None:
     check_ranks(config, options.tp)
-    if options.context > config.max_positions:
-        raise ConfigError(
-            f"option context: found {options.context}; the model's max_position_embeddings allows {config.max_positions}"
-        )
+    check_context(config, options.context)
     backends = binding.build_info().get("backends", [])
     backend = options.devices.partition(":")[0]
     if backend not in backends:

@@ -96,11 +96,12 @@ class SafetensorsFile:
     def _read_header(self) -> tuple[dict[str, Any], int]:
         if self.size < 8:
             raise CheckpointError(
-                f"{self.path}: found {self.size} bytes, expected a safetensors header of at least 8; the file is cut short"
+                f"{self.path}: found {self.size} bytes, expected a safetensors header of at least 8; the file is cut short: "
+                "download or write it again"
             )
         (length,) = struct.unpack("<Q", self.data[:8])
         if length > _HEADER_LIMIT:
-            raise CheckpointError(f"{self.path}: not a safetensors file (its first 8 bytes would be a header length of {length})")
+            raise self._foreign(f"its first 8 bytes would be a header length of {length}")
         if 8 + length > self.size:
             raise CheckpointError(
                 f"{self.path}: found {self.size} bytes, expected a header of {length} bytes after the first 8; "
@@ -109,12 +110,17 @@ class SafetensorsFile:
         try:
             header = json.loads(self.data[8 : 8 + length])
         except ValueError as error:
-            raise CheckpointError(f"{self.path}: not a safetensors file: its header is not JSON ({error})") from error
+            raise self._foreign(f"its header is not JSON ({error})") from error
         if not isinstance(header, dict):
-            raise CheckpointError(
-                f"{self.path}: not a safetensors file: its header is a JSON {type(header).__name__}, expected an object"
-            )
+            raise self._foreign(f"its header is a JSON {type(header).__name__}, expected an object")
         return header, 8 + length
+
+    def _foreign(self, reason: str) -> CheckpointError:
+        begins = bytes(self.data[:16])
+        todo = "save the model with save_pretrained, which writes safetensors, or download the file again"
+        if begins.startswith(b"version https://"):
+            todo = "this is a pointer of git LFS: run git lfs pull in that folder"
+        return CheckpointError(f"{self.path}: not a safetensors file: {reason}; it begins with {begins!r}; {todo}")
 
     def _tensor(self, name: str, entry: Any) -> Tensor:
         try:
@@ -122,7 +128,8 @@ class SafetensorsFile:
             numbers = (*shape, start, stop)
         except (TypeError, KeyError, ValueError) as error:
             raise CheckpointError(
-                f"{self.path}: tensor {name}: found header entry {entry!r}, expected dtype, shape and data_offsets"
+                f"{self.path}: tensor {name}: found header entry {entry!r}, expected dtype, shape and data_offsets; "
+                "download or write the file again"
             ) from error
         if not all(isinstance(n, int) and not isinstance(n, bool) and n >= 0 for n in numbers):
             raise CheckpointError(
@@ -134,7 +141,7 @@ class SafetensorsFile:
         if stop - start != expected:
             raise CheckpointError(
                 f"{self.path}: tensor {name}: found {stop - start} bytes (offsets [{start}, {stop}]), "
-                f"expected {expected} for {stored} {list(shape)}"
+                f"expected {expected} for {stored} {list(shape)}; the header is damaged: download or write the file again"
             )
         return Tensor(name, self, stored, shape, start, stop)
 
@@ -158,7 +165,8 @@ class SafetensorsFile:
             )
         if found > end:
             raise CheckpointError(
-                f"{self.path}: found {found} bytes of data, expected {end} by its header; the file was appended to or mixed up"
+                f"{self.path}: found {found} bytes of data, expected {end} by its header; "
+                "the file was appended to or mixed up: download or write it again"
             )
 
 

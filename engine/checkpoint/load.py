@@ -1,7 +1,7 @@
 """Hands a checkpoint to the native engine: every tensor accounted for, each rank given views of its slices, nothing copied."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from engine.checkpoint import numbers
 from engine.checkpoint.index import Checkpoint, Tensor
 from engine.checkpoint.names import SCALE_SUFFIX, Names, matrix_shapes, may_be_fp8, sort_names, vector_shapes
 from engine.checkpoint.shard import Shard, Slice, shard
+from engine.checkpoint.values import refuse_nan_codes, refuse_not_finite
 from engine.config import FP8_BLOCK, ModelConfig
 from engine.errors import CheckpointError
 
@@ -35,17 +36,26 @@ class Source:
         return self.checkpoint[self.names.plain[plain]]
 
     def scale(self, plain: str) -> npt.NDArray[np.float32] | None:
-        """Block scales of the whole matrix: float32 [ceil(rows/128), ceil(cols/128)], made once; None where it is not FP8."""
+        """Block scales of the whole matrix: float32 [ceil(rows/128), ceil(cols/128)], made once; None where it is not FP8.
+
+        Raises CheckpointError where a scale is not finite or a code of the matrix is NaN.
+        """
         if self.tensor(plain).dtype != "f8_e4m3":
             return None
         if plain not in self._scales:
-            self._scales[plain] = scale_values(self.tensor(plain + SCALE_SUFFIX))
+            stored = self.tensor(plain + SCALE_SUFFIX)
+            values = scale_values(stored)
+            refuse_not_finite(stored, values)
+            refuse_nan_codes(self.tensor(plain))
+            self._scales[plain] = values
         return self._scales[plain]
 
     def vector(self, plain: str) -> npt.NDArray[np.float32]:
-        """A norm, bias, decay or convolution tensor widened to float32, in its stored shape."""
+        """A norm, bias, decay or convolution tensor widened to float32, in its stored shape. Raises CheckpointError for NaN."""
         tensor = self.tensor(plain)
-        return numbers.to_float(tensor.view(), tensor.dtype)
+        values = numbers.to_float(tensor.view(), tensor.dtype)
+        refuse_not_finite(tensor, values)
+        return values
 
     def matrix(self, plain: str) -> npt.NDArray[np.float32]:
         """A weight matrix widened, and scaled where it is FP8: float32 [rows, cols]. A copy: for the reference and the tools."""
@@ -68,7 +78,7 @@ class Source:
         if self.config.tied and names.plain.pop("lm_head.weight", ""):
             names.skipped["lm_head.weight (tied to the embedding) "] = 1
         matrices, vectors = matrix_shapes(self.config), vector_shapes(self.config)
-        faults = [*self._missing(names, matrices.keys() | vectors.keys()), *self._surplus(names, matrices, vectors.keys())]
+        faults = [*self._missing(names, matrices | vectors), *self._surplus(names, matrices, vectors.keys())]
         for plain, shape in matrices.items():
             if plain in names.plain:
                 faults += self._matrix_faults(names, plain, shape)
@@ -78,24 +88,40 @@ class Source:
         if faults:
             more = f"\n  and {len(faults) - _SHOWN} more" if len(faults) > _SHOWN else ""
             listed = "\n  ".join(faults[:_SHOWN])
-            raise CheckpointError(f"{self.checkpoint.folder}: the tensors are not those config.json describes:\n  {listed}{more}")
+            raise CheckpointError(
+                f"{self.checkpoint.folder}: the tensors are not those config.json describes:\n  {listed}{more}\n"
+                "take config.json and all weight files from one checkpoint, whole; a variant with other tensors is not served"
+            )
         return names
 
-    def _missing(self, names: Names, expected: Iterable[str]) -> list[str]:
-        faults = [f"tensor {plain}: missing" for plain in sorted(expected) if plain not in names.plain]
-        for index, fault in enumerate(faults):
-            if fault == "tensor lm_head.weight: missing":
-                faults[index] += "; config.json says tie_word_embeddings false: set it to true if the head is the embedding"
+    def _missing(self, names: Names, expected: Mapping[str, tuple[int, ...]]) -> list[str]:
+        files = ", ".join(file.path.name for file in self.checkpoint.files[:2]) + (
+            ", ..." if len(self.checkpoint.files) > 2 else ""
+        )
+        faults = []
+        for plain in sorted(expected.keys() - names.plain.keys()):
+            fault = f"tensor {plain}: missing in {files}; expected shape {list(expected[plain])}"
+            if plain == "lm_head.weight":
+                fault += "; config.json says tie_word_embeddings false: set it to true if the head is the embedding"
+            faults.append(fault)
         return faults
 
     def _surplus(self, names: Names, matrices: dict[str, tuple[int, int]], vectors: Iterable[str]) -> list[str]:
         known = {*matrices, *vectors, *(m + SCALE_SUFFIX for m in matrices)}
-        faults = [f"tensor {name}: surplus, no part of this model" for plain, name in names.plain.items() if plain not in known]
+        faults = [
+            f"{self._file(name)}: tensor {name}: surplus, no part of this model"
+            for plain, name in names.plain.items()
+            if plain not in known
+        ]
         for plain in matrices:
             scale = names.plain.get(plain + SCALE_SUFFIX)
             if scale and plain in names.plain and self.checkpoint[names.plain[plain]].stored != "F8_E4M3":
-                faults.append(f"tensor {scale}: surplus, its weight is {self.checkpoint[names.plain[plain]].stored}, not F8_E4M3")
+                stored = self.checkpoint[names.plain[plain]].stored
+                faults.append(f"{self._file(scale)}: tensor {scale}: surplus, its weight is {stored}, expected F8_E4M3")
         return faults
+
+    def _file(self, name: str) -> str:
+        return self.checkpoint[name].file.path.name
 
     def _matrix_faults(self, names: Names, plain: str, shape: tuple[int, int]) -> list[str]:
         tensor = self.checkpoint[names.plain[plain]]

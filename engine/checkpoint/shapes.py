@@ -115,8 +115,8 @@ _TINY = _dense("tiny", **_size(512, 128, 256, 2), **_attention(8, 4, 32))
 _TINY_HYBRID = _hybrid(
     "tiny-hybrid", **_size(512, 128, 256, 4), **_attention(8, 2, 64), **_linear(4, 8, 64), tie_word_embeddings=False
 )
-_SMALL = _dense("small", **_size(32000, 1024, 2816, 8), **_attention(8, 4, 128))
-_SMALL_HYBRID = _hybrid("small-hybrid", **_size(32000, 1024, 2560, 8), **_attention(8, 4, 128), **_linear(4, 8, 128))
+_SMALL_DENSE = _dense("small-dense", **_size(32000, 1024, 2816, 8), **_attention(8, 4, 128))
+_SMALL = _hybrid("small", **_size(32000, 1024, 2560, 8), **_attention(8, 4, 128), **_linear(4, 8, 128))
 _QWEN3_06B = _dense("qwen3-0.6b", **_size(151936, 1024, 3072, 28), **_attention(16, 8, 128))
 _QWEN35_08B = _hybrid("qwen3.5-0.8b", **_size(248320, 1024, 3584, 24), **_attention(8, 2, 256), **_linear(16, 16, 128))
 _QWEN35_27B = _hybrid(
@@ -134,8 +134,8 @@ SHAPES: dict[str, Shape] = {
         _TINY_HYBRID,
         replace(_TINY_HYBRID, name="tiny-fp8", fp8=True),
         _SMALL,
-        _SMALL_HYBRID,
-        replace(_SMALL_HYBRID, name="small-fp8", fp8=True),
+        replace(_SMALL, name="small-fp8", fp8=True),
+        _SMALL_DENSE,
         _QWEN3_06B,
         _QWEN35_08B,
         replace(_QWEN35_27B, fp8=True, nested=True),

@@ -24,7 +24,7 @@ from engine.checkpoint.writer import Entry, Group, split, write_folder
 from engine.config import FP8_BLOCK
 from engine.errors import ConfigError
 
-FORMAT = 2  # raise it when the bytes of any shape change
+FORMAT = 3  # raise it when the bytes of any shape change
 SCHEME = "synthetic:"
 _LARGE = 4_000_000_000  # bytes from which making a checkpoint is worth a warning
 _BAND = 1 << 24  # elements made at a time

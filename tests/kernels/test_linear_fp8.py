@@ -57,6 +57,26 @@ def test_product_matches_torch(make_ops: Any, kit: Any, isa: str, rows: int, col
     assert kit.error(y.array, expected.numpy()) <= TOLERANCE
 
 
+@pytest.mark.parametrize("code", [0x7F, 0xFF])
+@pytest.mark.parametrize(("rows", "cols"), [(128, 256), (45, 200)])
+def test_a_nan_code_reaches_its_own_output_and_no_other(
+    make_ops: Any, kit: Any, isa: str, code: int, rows: int, cols: int
+) -> None:
+    """Whatever the width of the batch, whatever stands at its place in x: never silently a number."""
+    ops = make_ops(isa)
+    codes, scale = quantised(kit, rows, cols)
+    spoilt = {0, rows // 2, rows - 1}
+    for row, col in zip(sorted(spoilt), (cols - 1, 0, cols // 2), strict=True):
+        codes[row, col] = code
+    weight = ops.pack([part(codes, scale)])
+    for batch in (1, 8, 16, 40):
+        x = kit.to_bf16(kit.normal(batch, cols))
+        x[:, 0] = 0  # 0 * NaN is NaN
+        y = np.empty((batch, rows), dtype=np.float32)
+        ops.linear(weight, x, y)
+        assert (np.isnan(y) == np.isin(np.arange(rows), sorted(spoilt))).all()
+
+
 @pytest.mark.parametrize(("row", "rows"), [(0, 64), (100, 70), (128, 128), (17, 31), (120, 16)])
 @pytest.mark.parametrize(("col", "cols"), [(0, 128), (64, 192), (50, 77), (255, 129), (383, 1)])
 def test_a_slice_keeps_the_tensors_own_scale_grid(

@@ -30,7 +30,7 @@ def test_a_complete_module_is_accepted() -> None:
 
 @pytest.mark.parametrize("version", [0, 2, None])
 def test_another_api_version_is_refused(version: object) -> None:
-    with pytest.raises(BindingError, match=rf"_native\.so: API_VERSION: found {version!r}, expected 1; rebuild it .*make build"):
+    with pytest.raises(BindingError, match=rf"_native\.so: API_VERSION: found {version!r}, expected 1; rebuild it .*make native"):
         binding.check_module(module(API_VERSION=version))
 
 
@@ -61,4 +61,4 @@ except engine.BindingError as error:
         [sys.executable, "-P", "-c", code, str(tmp_path)], capture_output=True, text=True, check=True, cwd=tmp_path
     )
     assert "engine._native: cannot be imported" in done.stdout
-    assert "make build" in done.stdout
+    assert "make native" in done.stdout

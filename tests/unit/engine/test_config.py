@@ -109,7 +109,7 @@ def test_unreadable_files_are_named(tmp_path: Path) -> None:
         read_config(tmp_path)
 
 
-@pytest.mark.parametrize("shape", ["tiny", "small", "small-hybrid", "small-fp8", "qwen3.5-0.8b", "qwen3.5-27b-fp8", "tiny-fp8"])
+@pytest.mark.parametrize("shape", list(SHAPES))
 @pytest.mark.parametrize("tp", [1, 2, 4])
 def test_the_shapes_we_measure_divide(shape: str, tp: int) -> None:
     check_ranks(find_shape(shape).config(), tp)

@@ -42,7 +42,7 @@ def test_shards_change_nothing_and_the_seed_everything(shape: str, checkpoints: 
 def test_the_bytes_are_the_published_ones(checkpoints: Callable[[str], Path]) -> None:
     """Raise synthetic.FORMAT when this changes: cached folders and stored records are keyed by it."""
     total = hashlib.sha256("".join(f"{n} {h}\n" for n, h in sorted(content(checkpoints("tiny-fp8")).items())).encode())
-    assert (synthetic.FORMAT, total.hexdigest()[:16]) == (2, "e2871f7385f39091")
+    assert (synthetic.FORMAT, total.hexdigest()[:16]) == (3, "e2871f7385f39091")
 
 
 def test_fp8_is_the_quantised_bf16(checkpoints: Callable[[str], Path]) -> None:
@@ -76,8 +76,10 @@ def test_their_library_reads_our_files(checkpoints: Callable[[str], Path]) -> No
 
 def test_small_is_about_250_megabytes() -> None:
     assert synthetic.size_of("small") == pytest.approx(250e6, rel=0.05)
-    assert synthetic.size_of("small-hybrid") == pytest.approx(250e6, rel=0.05)
-    for name in ("small", "small-hybrid", "small-fp8"):
+    assert synthetic.size_of("small-dense") == pytest.approx(250e6, rel=0.05)
+    assert 0.5 < synthetic.size_of("small-fp8") / synthetic.size_of("small") < 0.7  # the table stays BF16
+    assert [find_shape(name).config().family for name in ("small", "small-fp8", "small-dense")] == ["qwen3_5", "qwen3_5", "qwen3"]
+    for name in ("small", "small-fp8", "small-dense"):
         config = find_shape(name).config()
         assert (
             config.num_heads % 4
