@@ -11,7 +11,7 @@ from flows.locks import exclusive, measuring_lock
 from flows.parameters import ValidationParameters
 from flows.plan import Measurement, Mode, measurement_of
 from flows.progress import report
-from flows.settings import HostSettings
+from flows.settings import HostSettings, use_host
 from flows.source import find_repo
 from storage.records import Record
 
@@ -36,7 +36,8 @@ def measure_alone(mode: Mode, level: int, parameters: ValidationParameters, host
     run = Run(folder, build, source, Expectations(longest_s=60 * parameters.deadline_minutes))
     named = measurement_of(parameters, 0, level, mode, 0)
     alone = Measurement(name=named.name, label=f"{mode} x{level}", spec=named.spec)
-    with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
+    waiting = "waiting: another measurement is running on this machine"
+    with use_host(host), exclusive(measuring_lock(), lambda: report().note(waiting)):
         return Result(attempt(alone, run), folder)
 
 

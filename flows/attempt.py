@@ -13,7 +13,7 @@ from flows.measurements.child import Outcome, run_supervised
 from flows.measurements.request import Request, dump_request
 from flows.plan import Measurement
 from flows.progress import report
-from flows.settings import harness_environment
+from flows.settings import current_host, harness_environment
 from storage.records import Failure, Record, RecordError, Source, Spec, Status, dump, load
 
 _TAIL_LINES = 12
@@ -38,7 +38,13 @@ def attempt(measurement: Measurement, run: Run) -> Record:
     log = run.folder.logs / f"{name}.log"
     told = log.relative_to(run.folder.root).as_posix()
     asked = Request(
-        run_id=run.folder.run_id, measurement=measurement.name, spec=spec, build=run.build.folder, source=run.source, log=told
+        run_id=run.folder.run_id,
+        measurement=measurement.name,
+        spec=spec,
+        build=run.build.folder,
+        source=run.source,
+        cache=current_host().cache,
+        log=told,
     )
     dump_request(asked, request)
     report().started(measurement.label, number, run.expectations.expected_s(spec))

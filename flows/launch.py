@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flows.admission import refuse_unfit
 from flows.build import source_under_test
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
@@ -52,7 +53,7 @@ def resolve(for_run: Mapping[str, Any], for_host: Mapping[str, Any]) -> tuple[Va
 def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFolder) -> Ended:
     """Run the flow. Raises ServerError, SettingsError, SourceError, BuildError; all else comes back in what it returns."""
     source_under_test(host)
-    _check_checkpoint(parameters)
+    refuse_unfit(parameters, host)
     try:
         folder.create()
     except OSError as error:
@@ -67,15 +68,6 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
             return Ended(interrupted_by="SIGINT")
         except _Terminated:
             return Ended(interrupted_by="SIGTERM")
-
-
-def _check_checkpoint(parameters: ValidationParameters) -> None:
-    """Refuse a folder that is no checkpoint before anything starts; a synthetic shape is known to the engine alone."""
-    checkpoint = parameters.checkpoint
-    if not checkpoint.startswith("synthetic:") and not (Path(checkpoint) / "config.json").is_file():
-        raise SettingsError(
-            f"--checkpoint {checkpoint}: no config.json there: name a Hugging Face folder or synthetic:<shape>[@seed]"
-        )
 
 
 def _run_flow(parameters: ValidationParameters, server: OwnServer | None) -> Ended:

@@ -37,7 +37,7 @@ class ValidationParameters(BaseModel):
         min_length=1,
         max_length=4096,
         description="Hugging Face folder with safetensors, or synthetic:<shape>[@seed], made once and kept "
-        "(shapes: tiny, small, qwen3-0.6b).",
+        "(shapes: tiny, small, small-fp8, small-dense, qwen3.5-0.8b and others; small is a Qwen3.5 hybrid of 250 MB).",
     )
     devices: str = Field(
         default="cpu", min_length=1, max_length=200, description="Where the engine runs: cpu, or cuda:0,1 and so on."

@@ -15,7 +15,7 @@ from flows.measurements.child import run_supervised
 from flows.measurements.request import Request, dump_request
 from flows.plan import Measurement
 from flows.progress import report
-from flows.settings import HostSettings, harness_environment
+from flows.settings import HostSettings, harness_environment, use_host
 from flows.source import describe_source, find_repo
 from storage.errors import StoreError
 from storage.records import Record, load
@@ -79,7 +79,8 @@ def replay(record: Record, results: Path, host: HostSettings) -> tuple[Record, R
     folder, build = _prepare(record, results, host)
     run = Run(folder, build, source_of(build), Expectations(longest_s=_DEADLINE_S))
     again = Measurement(name=record.measurement, label=f"replay of {record.measurement}", spec=record.spec)
-    with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
+    waiting = "waiting: another measurement is running on this machine"
+    with use_host(host), exclusive(measuring_lock(), lambda: report().note(waiting)):
         return attempt(again, run), folder
 
 
@@ -90,7 +91,12 @@ def profile(record: Record, results: Path, host: HostSettings, wanted: str | Non
     stem = record.measurement.replace("/", ".")
     request, result = folder.requests / f"{stem}.json", folder.root / f"{stem}.profiled.json"
     asked = Request(
-        run_id=folder.run_id, measurement=record.measurement, spec=record.spec, build=build.folder, source=source_of(build)
+        run_id=folder.run_id,
+        measurement=record.measurement,
+        spec=record.spec,
+        build=build.folder,
+        source=source_of(build),
+        cache=host.cache,
     )
     dump_request(asked, request)
     program = [sys.executable, "-P", "-m", f"flows.measurements.{record.spec.kind}", str(request), str(result)]

@@ -17,6 +17,7 @@ from prefect.runtime import flow_run
 from prefect.states import Completed
 
 from flows import artifacts, notify, validation
+from flows.admission import refuse_unfit
 from flows.build import source_under_test
 from flows.folders import RunFolder, new_run_id
 from flows.forms import ServedValidation, SiteParameters
@@ -76,8 +77,9 @@ def folder_of(parameters: ValidationParameters) -> RunFolder:
 def take_up(parameters: ValidationParameters, host: HostSettings) -> ValidationParameters:
     """Name the run: the one asked for, with the parameters it began with; else the interrupted one of this plan; else a new one.
 
-    Raises PlanError, SourceError, BuildError.
+    Raises PlanError, SourceError, BuildError, SettingsError for a checkpoint that cannot be measured.
     """
+    refuse_unfit(parameters, host)
     results = Path(parameters.results)
     if parameters.run is not None:
         plan = RunFolder(results, parameters.run).plan

@@ -1,9 +1,8 @@
 """paceline generate and synth: the engine by itself, for holding it against others and for making checkpoints."""
 
-import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -36,47 +35,25 @@ def generate(
     ] = None,
 ) -> None:
     """Generate greedily from prompts of token ids, so that anyone can hold the engine against another."""
-    arguments = [
-        "--build",
-        _build_folder(given),
-        "--checkpoint",
-        checkpoint,
-        "--prompt-ids",
-        prompt_ids,
-        "--new-tokens",
-        new_tokens,
-        "--tp",
-        tp,
-    ]
-    arguments += ["--mode", mode, "--out", out, *(["--logits", logits] if logits else [])]
-    sys.exit(_program("generate", list(map(str, arguments))))
+    from flows.cli.programs import build_folder, run_program
+    from flows.settings import load_host
+
+    with told():
+        host = load_host(given)
+        build = build_folder(host)
+    arguments: list[object] = ["--build", build, "--cache", host.cache, "--checkpoint", checkpoint, "--prompt-ids", prompt_ids]
+    arguments += ["--new-tokens", new_tokens, "--tp", tp, "--mode", mode, "--out", out]
+    sys.exit(run_program("generate", [*arguments, *(["--logits", logits] if logits else [])]))
 
 
 def synth(
-    spec: Annotated[str, typer.Argument(help="synthetic:<shape>[@seed], or <shape>[@seed]: tiny, small, qwen3-0.6b.")],
+    spec: Annotated[
+        str, typer.Argument(help="<shape>[@seed], synthetic: before it or not; an unknown shape names those there are.")
+    ],
     out: Annotated[Path, typer.Option("--out", help="New folder: config.json and safetensors files, as any checkpoint has.")],
     shards: Annotated[int, typer.Option("--shards", min=1, help="Files to split the tensors over.")] = 1,
 ) -> None:
     """Save a synthetic checkpoint as a real Hugging Face folder."""
-    sys.exit(_program("synth", [spec, "--out", str(out), "--shards", str(shards)]))
+    from flows.cli.programs import run_program
 
-
-def _build_folder(given: dict[str, Any]) -> Path:
-    from flows.build import build_engine, open_build
-    from flows.settings import load_host
-    from flows.source import find_repo
-
-    with told():
-        host = load_host(given)
-        if host.build:
-            return open_build(host.build).folder
-        built, _ = build_engine(find_repo(host.repo), host, host.cache / "builds" / "last.log")
-        return built.folder
-
-
-def _program(name: Literal["generate", "synth"], arguments: list[str]) -> int:
-    """Run a measuring program in this terminal; returns its exit code."""
-    from flows.settings import harness_environment
-
-    command = [sys.executable, "-P", "-m", f"flows.measurements.{name}", *arguments]
-    return subprocess.run(command, env=harness_environment(), check=False).returncode
+    sys.exit(run_program("synth", [spec, "--out", out, "--shards", shards]))

@@ -9,7 +9,7 @@ from flows.measurements import nvml, slots
 from flows.measurements.prompts import Prompt, draw_prompts
 from flows.measurements.request import ExtraT, Request
 from flows.measurements.rounds import quiet_collector, run_round
-from flows.measurements.under_test import UnderTest
+from flows.measurements.under_test import UnderTest, open_session
 from storage.records import EngineFacts, Occupancy, RoundSample, Spec
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Bench(Generic[ExtraT]):
             prefill_rows=self.extra.prefill_rows,
         )
         started = time.monotonic()
-        with engine.Session.open(spec.checkpoint, options) as session:
+        with open_session(engine, spec.checkpoint, options, self.request.cache) as session:
             say(f"{options.mode} session: {spec.checkpoint} on {spec.devices}, tp {spec.tp}, {time.monotonic() - started:.2f} s")
             if self.engine_facts is None:
                 self.engine_facts = self._facts(session)

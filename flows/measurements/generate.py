@@ -2,6 +2,7 @@
 
     python -P -m flows.measurements.generate --build B --checkpoint C --prompt-ids FILE --new-tokens N --tp T
         --mode serial|batch --out OUT.json [--logits OUT.npy] [--slots S] [--context P] [--threads N] [--devices D] [--isa I]
+        [--cache FOLDER]
 
 FILE: a JSON list of lists of token ids, of different lengths. OUT.json: {"tokens": [[...], ...], ...}. OUT.npy: float32
 [prompts, new tokens, vocabulary]. Exit codes: 0 done; 1 the engine failed; 2 wrong usage or a prompt that cannot be run.
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flows.measurements.rounds import COMPLETE, RoundError
-from flows.measurements.under_test import BuildError, UnderTest, load_under_test
+from flows.measurements.under_test import BuildError, UnderTest, load_under_test, open_session
 
 if TYPE_CHECKING:
     from engine import Generation, Session
@@ -44,6 +45,7 @@ class Job:
     options: dict[str, Any]  # of the session: mode, tp, slots, context, threads, devices, isa
     out: Path
     logits: Path | None
+    cache: Path | None = None  # where synthetic checkpoints are kept
 
 
 def read_prompts(path: Path) -> list[list[int]]:
@@ -87,7 +89,7 @@ def generate(job: Job) -> None:
     under_test = load_under_test(job.build)
     engine = under_test.engine
     options = engine.SessionOptions(**job.options | {"context": context, "queue_limit": max(len(prompts), 4096)})
-    with engine.Session.open(job.checkpoint, options) as session:
+    with open_session(engine, job.checkpoint, options, job.cache) as session:
         check_vocabulary(job.prompt_ids, prompts, session.facts.vocab_size)
         generations = _run(session, prompts, job)
         _write_json(job, prompts, generations, session, under_test)
@@ -161,9 +163,10 @@ def parse(argv: Sequence[str]) -> Job:
     parser.add_argument("--threads", type=int, default=0, help="over all ranks; 0: what the machine allows")
     parser.add_argument("--devices", default="cpu")
     parser.add_argument("--isa", default="auto")
+    parser.add_argument("--cache", type=Path, help="where synthetic checkpoints are kept")
     given = parser.parse_args(argv)
     options = {name: getattr(given, name) for name in ("mode", "tp", "slots", "context", "threads", "devices", "isa")}
-    return Job(given.build, given.checkpoint, given.prompt_ids, given.new_tokens, options, given.out, given.logits)
+    return Job(given.build, given.checkpoint, given.prompt_ids, given.new_tokens, options, given.out, given.logits, given.cache)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

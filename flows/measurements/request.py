@@ -26,6 +26,7 @@ class Request(BaseModel):
     spec: Spec
     build: Path  # folder with engine/ and build.json
     source: Source
+    cache: Path | None = None  # where synthetic checkpoints are kept; None: the engine's own choice
     log: str | None = None  # path of this process's output, relative to the run's folder
 
 

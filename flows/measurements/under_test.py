@@ -7,6 +7,7 @@ and never passes the question on: a module that the build lacks is missing.
 import hashlib
 import importlib
 import importlib.util
+import inspect
 import json
 import sys
 from collections.abc import Sequence
@@ -69,8 +70,7 @@ def load_under_test(build: Path) -> UnderTest:
     if present:
         raise BuildError(f"{', '.join(present)}: imported before the build {build} was chosen; a process measures one build")
     manifest = _read_manifest(folder)
-    sys.meta_path.insert(0, BuildFinder(folder))
-    importlib.invalidate_caches()
+    use_engine_of(folder)
     try:
         engine = importlib.import_module(PACKAGE)
     except ImportError as error:
@@ -83,6 +83,18 @@ def load_under_test(build: Path) -> UnderTest:
     if stated is not None and stated != digest:
         raise BuildError(f"{module}: sha256 {digest}, but build.json states {stated}: altered since it was built; {REBUILD}")
     return UnderTest(engine, folder, manifest, api_version, info, module, digest)
+
+
+def open_session(engine: ModuleType, checkpoint: str, options: Any, cache: Path | None) -> Any:
+    """A session of the engine, synthetic checkpoints kept under `cache`. Builds from before that choice keep them in ~/.cache."""
+    chooses = cache is not None and "cache" in inspect.signature(engine.Session.open).parameters
+    return engine.Session.open(checkpoint, options, **({"cache": cache} if chooses else {}))
+
+
+def use_engine_of(folder: Path) -> None:
+    """From here on `engine` is what `folder` holds, a build or a source tree, and nothing else answers for it."""
+    sys.meta_path.insert(0, BuildFinder(folder.resolve()))
+    importlib.invalidate_caches()
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
