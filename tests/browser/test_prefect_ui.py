@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from flows.build import build_engine
 from flows.settings import load_host
@@ -65,6 +65,12 @@ def open_form(page: Page, service: Any, name: str) -> None:
     expect(page.get_by_text("Every field has a default")).to_be_visible(timeout=SLOW_MS)
 
 
+def field(page: Page, title: str) -> Locator:
+    """A field of the form with its label, description and input."""
+    around = "xpath=ancestor::div[contains(concat(' ', @class, ' '), ' schema-form-property ')][1]"
+    return page.locator("label", has_text=title).locator(around)
+
+
 def test_the_form_explains_itself(page: Page, service: Any) -> None:
     open_form(page, service, "validate")
     shot(page, "form")
@@ -75,23 +81,26 @@ def test_the_form_explains_itself(page: Page, service: Any) -> None:
     ):
         expect(page.get_by_text(words)).to_be_visible()
     assert page.get_by_text("Results folder").count() == 0
-    page.get_by_text("synthetic:small@0").first.click()
+    choices = field(page, "Checkpoint").locator("button.p-select-button__control")
+    choices.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
     expect(page.get_by_text("synthetic:qwen3-0.6b@0")).to_be_visible()
     shot(page, "form_choices")
 
 
 def test_a_bad_value_is_refused_in_the_form(page: Page, service: Any) -> None:
     open_form(page, service, "validate")
-    page.get_by_label("Tensor-parallel ranks").fill("65")
+    field(page, "Tensor-parallel ranks").locator("input").fill("65")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("65").last).to_be_visible()
-    page.wait_for_timeout(1500)
+    expect(page.get_by_text("'parameters.tp'. Failure reason: 65 is greater than the maximum of 64")).to_be_visible()
     shot(page, "form_refused")
     assert "/runs/" not in page.url, "no run came of it"
     with service.api() as client:
         assert not [run for run in client.read_flow_runs() if run.state.type.value != "SCHEDULED"]
 
 
+@pytest.mark.slow
 def test_a_run_from_start_to_end(page: Page, service: Any, support: ModuleType) -> None:
     flow_run = service.start_run("nightly/nightly", {"force": True})
     support.eventually(service.measuring, 180, service.log)
@@ -101,7 +110,6 @@ def test_a_run_from_start_to_end(page: Page, service: Any, support: ModuleType) 
         )
     page.goto(f"{service.ui}/runs/flow-run/{below[0].id}")
     expect(page.get_by_text("Running").first).to_be_visible(timeout=SLOW_MS)
-    shot(page, "running")
     ended = service.ended(flow_run)
     assert ended.state.type.value in ("COMPLETED", "FAILED"), ended.state
     page.goto(f"{service.ui}/runs/flow-run/{below[0].id}")
@@ -122,12 +130,16 @@ def test_a_run_from_start_to_end(page: Page, service: Any, support: ModuleType) 
     shot(page, "site")
 
 
+@pytest.mark.slow
 def test_the_button_that_cancels(page: Page, service: Any, support: ModuleType) -> None:
     flow_run = service.start_run("validate/validate", support.LONG)
     support.eventually(service.measuring, 180, service.log)
     page.goto(f"{service.ui}/runs/flow-run/{flow_run}")
+    expect(page.locator("canvas")).to_be_visible()
+    page.wait_for_timeout(5000)  # the graph draws itself
+    shot(page, "running")
     page.get_by_role("button", name="Cancel").first.click()
     shot(page, "cancel")
-    page.get_by_role("button", name="Cancel Run").or_(page.get_by_role("button", name="Cancel", exact=True)).last.click()
+    page.get_by_role("button", name="Confirm").click()
     assert service.ended(flow_run).state.type.value == "CANCELLED"
     support.eventually(lambda: not service.measuring(), 30, service.log)

@@ -158,7 +158,7 @@ def eventually(condition: Callable[[], Any], seconds: float, explain: Callable[[
     while time.monotonic() < deadline:
         if found := condition():
             return found
-        time.sleep(0.1)
+        time.sleep(0.3)
     pytest.fail(f"not within {seconds} s\n{explain()}")
 
 
