@@ -6,6 +6,7 @@ so that no trend and no baseline ever rests on them.
 
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -200,7 +201,9 @@ def _measure(
             rest = (total - done) / 2 * needed
             report().remaining(done, total, min(rest, max(budget.left_s, needed)))
             done += 2
+            began = time.monotonic()
             with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
+                budget.limit_s += time.monotonic() - began  # what others took is given back
                 records = {arm: attempt(measurement, runs[arm]) for arm, measurement in zip(arms, pair, strict=True)}
             samples[target.name].append(_sample(target, number, records))
     names = ", ".join(dict.fromkeys(skipped))

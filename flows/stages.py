@@ -16,7 +16,7 @@ from storage.records import Record
 
 @dataclass
 class Budget:
-    """Minutes for measuring, counted from its making."""
+    """Minutes for measuring, counted from its making; waiting for others who measure is given back."""
 
     limit_s: float
     _began: float = 0.0
@@ -47,20 +47,23 @@ def measure_stages(plan: Plan, run: Run, levels_open: Callable[[], Collection[in
                 skipped.append(pair)
                 continue
             _announce(todo[position:], plan.stage_total(stage, levels), run, budget)
-            measure_pair(pair, run)
+            budget.limit_s += measure_pair(pair, run)
         levels = levels_open() if pairs != plan.stages[-1] else ()
         if not levels:
             break
     return [_cut(plan, skipped, run)] if skipped else []
 
 
-def measure_pair(pair: Pair, run: Run) -> None:
-    """Both legs, one right after the other, with nothing else measured on this host; then into the store.
+def measure_pair(pair: Pair, run: Run) -> float:
+    """Both legs, one right after the other, with nothing else measured on this host; then into the store. Returns the seconds
+    for which others were waited for.
 
     A leg that fails is kept as a failed record and stops nothing. A pair with an invalid leg (slots not filled, clocks throttled)
     is kept too, and measured once more as a pair.
     """
+    began = time.monotonic()
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
+        waited_s = time.monotonic() - began
         if not _measure_legs(pair, run):
             report().note(f"x{pair.level} pair {pair.pair}: set aside as invalid, measured once more")
             _measure_legs(pair, run)
@@ -69,6 +72,7 @@ def measure_pair(pair: Pair, run: Run) -> None:
             report().note(f"set aside: {reason}")
     except StoreError as error:  # the records are on disk; the ingest at the end tries again, and fails loudly
         report().note(f"not in the store yet: {error}")
+    return waited_s
 
 
 def _measure_legs(pair: Pair, run: Run) -> bool:
