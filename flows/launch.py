@@ -15,6 +15,7 @@ from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import read_plan
 from flows.progress import on_terminal
+from flows.resume import owned
 from flows.server import OwnServer, ensure_api
 from flows.settings import HostSettings, SettingsError, load_host, load_parameters, prepare_prefect, use_host
 
@@ -51,7 +52,7 @@ def resolve(for_run: Mapping[str, Any], for_host: Mapping[str, Any]) -> tuple[Va
 
 
 def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFolder) -> Ended:
-    """Run the flow. Raises ServerError, SettingsError, SourceError, BuildError; all else comes back in what it returns."""
+    """Run the flow; what happens in it comes back. Raises ServerError, SettingsError, SourceError, BuildError, RunTakenError."""
     source_under_test(host)
     refuse_unfit(parameters, host)
     try:
@@ -59,7 +60,7 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
     except OSError as error:
         raise SettingsError(f"--results {folder.results}: cannot be written: {error.strerror}; name another folder") from error
     _log_to(folder.run_log)
-    with _sigterm_raises(), on_terminal(), use_host(host):
+    with owned(folder), _sigterm_raises(), on_terminal(), use_host(host):
         try:
             prepare_prefect(host.cache)
             server = ensure_api(host.cache, folder.logs / "prefect-server.log")

@@ -1,7 +1,8 @@
 """Who hears of a changed verdict: an event on Prefect's bus, and an automation that sends it on through a notification block.
 
 A verdict has changed when it is decided (PASS, FAIL, ERROR) and differs from the last decided one on the same target of the same
-series. An undecided night is no change, nor is the first verdict of a series.
+series. An undecided night is no change, nor is the first verdict of a series, nor a FAIL that a person
+has waived.
 """
 
 from dataclasses import dataclass
@@ -23,12 +24,12 @@ WITH run_series AS (
     FROM legs WHERE mode = 'batch' GROUP BY run_id, workload, level
 ),
 decided AS (
-    SELECT run_id, workload, series, name, status, ratio, low, high, direction, target, unit, reason,
+    SELECT run_id, workload, series, name, status, ratio, low, high, direction, target, unit, reason, waived,
         lag(status) OVER (PARTITION BY workload, series, metric, level, name ORDER BY measured_at, run_id) AS before
     FROM verdicts JOIN run_series USING (run_id, workload, level)
     WHERE status <> 'INCONCLUSIVE'
 )
-SELECT * FROM decided WHERE run_id = ? AND before IS NOT NULL AND before <> status ORDER BY workload, name
+SELECT * FROM decided WHERE run_id = ? AND before IS NOT NULL AND before <> status AND waived = '' ORDER BY workload, name
 """
 
 
@@ -89,9 +90,7 @@ async def ensure_automation(block: str | None) -> str:
         try:
             document = await client.read_block_document_by_name(name, kind)
         except ObjectNotFound:
-            return (
-                f"notify {block}: no such block yet: make it in the UI under Blocks ({kind}, named {name}), then start again"
-            )
+            return f"notify {block}: no such block yet: make it in the UI under Blocks ({kind}, named {name}), then start again"
         await client.create_automation(_automation(document.id))
     return f"changed verdicts go to {block} (automation {AUTOMATION!r})"
 

@@ -13,6 +13,7 @@ def told() -> Iterator[None]:
     """Turn the errors that have a message for people into that message; everything else is a bug and keeps its traceback."""
     from flows.build import BuildError
     from flows.plan import PlanError
+    from flows.resume import RunTakenError
     from flows.server import ServerError
     from flows.settings import SettingsError
     from flows.source import SourceError
@@ -20,7 +21,18 @@ def told() -> Iterator[None]:
     from storage.errors import StoreError
     from storage.records import RecordError
 
-    known = (BuildError, PlanError, ServerError, SettingsError, SourceError, TargetError, StoreError, RecordError, OSError)
+    known = (
+        BuildError,
+        PlanError,
+        RunTakenError,
+        ServerError,
+        SettingsError,
+        SourceError,
+        TargetError,
+        StoreError,
+        RecordError,
+        OSError,
+    )
     try:
         yield
     except known as error:
