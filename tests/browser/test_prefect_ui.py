@@ -85,7 +85,7 @@ def test_the_form_explains_itself(page: Page, service: Any) -> None:
     choices.focus()
     page.keyboard.press("Enter")
     page.keyboard.press("ArrowDown")
-    expect(page.get_by_text("synthetic:qwen3-0.6b@0")).to_be_visible()
+    expect(page.get_by_text("synthetic:qwen3-0.6b@0")).to_be_visible(timeout=SLOW_MS)
     shot(page, "form_choices")
 
 
@@ -93,7 +93,8 @@ def test_a_bad_value_is_refused_in_the_form(page: Page, service: Any) -> None:
     open_form(page, service, "validate")
     field(page, "Tensor-parallel ranks").locator("input").fill("65")
     page.get_by_role("button", name="Submit").click()
-    expect(page.get_by_text("'parameters.tp'. Failure reason: 65 is greater than the maximum of 64")).to_be_visible()
+    refusal = page.get_by_text("'parameters.tp'. Failure reason: 65 is greater than the maximum of 64").first
+    expect(refusal).to_be_visible(timeout=SLOW_MS)
     shot(page, "form_refused")
     assert "/runs/" not in page.url, "no run came of it"
     with service.api() as client:
