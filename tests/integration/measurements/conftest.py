@@ -60,7 +60,13 @@ def measure(built: tuple[Build, Source], tmp_path: Path) -> Callable[..., Measur
     folder.mkdir()
 
     def run(
-        kind: str, *, asked_for: str = "", build_folder: Path | None = None, extra: dict[str, Any] | None = None, **spec: Any
+        kind: str,
+        *,
+        asked_for: str = "",
+        build_folder: Path | None = None,
+        extra: dict[str, Any] | None = None,
+        cache: Path | None = None,
+        **spec: Any,
     ) -> Measured:
         number = len(list(folder.iterdir()))
         request, result = folder / f"{number}.request.json", folder / f"{number}.json"
@@ -72,6 +78,7 @@ def measure(built: tuple[Build, Source], tmp_path: Path) -> Callable[..., Measur
             "build": str(build_folder or build.folder),
             "source": source.model_dump(),
             "log": "logs/test.log",
+            "cache": str(cache) if cache else None,
         }
         request.write_text(json.dumps(body))
         command = [sys.executable, "-P", "-m", f"flows.measurements.{kind}", str(request), str(result)]

@@ -1,0 +1,75 @@
+"""`paceline validate` on a checkpoint that cannot be served: one message, exit code 2, and nothing started."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from flow_support import ROOT
+
+from engine.checkpoint import synthetic
+from engine.checkpoint.index import INDEX
+
+Ended = subprocess.CompletedProcess[str]
+
+
+@pytest.fixture
+def validate(tmp_path: Path) -> Callable[..., Ended]:
+    def run(*options: str) -> Ended:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("PACELINE_", "PREFECT_"))}
+        environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+        command = [sys.executable, "-P", "-m", "flows.cli", "validate", "--repo", str(ROOT), *options]
+        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+
+    return run
+
+
+def cut(folder: Path) -> None:
+    path = folder / "model-00001-of-00002.safetensors"
+    path.write_bytes(path.read_bytes()[:100_000])
+
+
+def damage_nothing(folder: Path) -> None:
+    assert folder.is_dir()
+
+
+@pytest.mark.parametrize(
+    ("damage", "options", "says"),
+    [
+        (cut, (), ("model-00001-of-00002.safetensors: tensor ", "cut short: download or write it again")),
+        (lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(), (), (f"{INDEX}: names model-00002-of",)),
+        (lambda folder: (folder / "config.json").write_text('{"model_type": "llama"}'), (), ("model_type: found 'llama'",)),
+        (damage_nothing, ("--tp", "3"), ("option tp: found 3", "ranks that work: [1, 2]")),
+        (damage_nothing, ("--context", "1000000"), ("option context: found 1000000", "allows 40960")),
+        (
+            damage_nothing,
+            ("--context", "40000", "--slots", "4096"),
+            ("the engine needs at least", "lower slots (now 4096) or context (now 40000)"),
+        ),
+    ],
+)
+def test_refused_before_anything_starts(
+    validate: Callable[..., Ended],
+    tmp_path: Path,
+    damage: Callable[[Path], object],
+    options: tuple[str, ...],
+    says: tuple[str, ...],
+) -> None:
+    synthetic.save("tiny", 0, tmp_path / "model", shards=2)
+    damage(tmp_path / "model")
+    done = validate("--checkpoint", str(tmp_path / "model"), "--quick", *options)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert done.stderr.startswith(f"error: --checkpoint {tmp_path / 'model'} cannot be measured: ")
+    for part in says:
+        assert part in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"], "no results, no server's database, no cache"
+
+
+def test_an_unknown_shape_is_refused_with_those_there_are(validate: Callable[..., Ended], tmp_path: Path) -> None:
+    done = validate("--checkpoint", "synthetic:medium", "--quick")
+    assert done.returncode == 2
+    assert "synthetic shape: found 'medium'; allowed: tiny, tiny-hybrid, tiny-fp8, small, small-fp8, small-dense" in done.stderr
+    assert list(tmp_path.iterdir()) == []
