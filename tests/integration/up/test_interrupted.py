@@ -85,8 +85,11 @@ def other_runs(up: Up, flow_run: Any) -> list[Any]:
 def test_stopped_and_started_again(number: signal.Signals, engine_build: Path, tmp_path: Path) -> None:
     """A clean stop, Ctrl-C, and what a reboot does: it takes up where it was."""
     up = start(tmp_path / "service", engine_build)
-    flow_run = begin(up, {**FORM, "runs": 150}, records=1)
-    said = stop(up, number)
+    try:
+        flow_run = begin(up, {**FORM, "runs": 150}, records=1)
+        said = stop(up, number)
+    finally:
+        stop(up)
     if number != signal.SIGKILL:
         assert up.process.returncode == 0, said
         assert "stopped; started again, it takes up what was interrupted" in said

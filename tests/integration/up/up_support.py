@@ -124,7 +124,9 @@ def start(folder: Path, build: Path, *options: str, environment: dict[str, str] 
 
 
 def stop(up: Up, number: signal.Signals = signal.SIGTERM, seconds: float = 90.0) -> str:
-    """Signal it; what it said on the way out. It must have left nothing."""
+    """Signal it; what it said on the way out. It must have left nothing. Does nothing the second time."""
+    if up.process.stdout is None or up.process.stdout.closed:
+        return ""
     if up.process.poll() is None:
         up.process.send_signal(number)
     output, _ = up.process.communicate(timeout=seconds)
