@@ -10,8 +10,11 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from flows.aggregate import judge_again, judge_run, open_levels, store_judged, tell_changes
+from flows.cli import app
 from flows.folders import RunFolder
 from flows.parameters import ValidationParameters
 from flows.plan import make_plan, write_plan
@@ -76,7 +79,7 @@ class Series:
     def parameters(self, **changes: object) -> ValidationParameters:
         return ValidationParameters.model_validate({"levels": (8,), "pairs": 5, **changes})
 
-    def measure(self, commit: int, *, serial: float = 1.0, batch: float = 1.0, canary: float | None = None) -> str:
+    def measure(self, commit: int, *, serial: float = 1.0, batch: float = 1.0, canary: float = 0.0, tree: int = -1) -> str:
         """A night on a commit whose legs take so many times what they should; returns the run's name."""
         self.nights += 1
         run_id = f"night{self.nights:02d}"
@@ -92,7 +95,7 @@ class Series:
             kind = "canary" if extra else "throughput"
             spec = make.make_spec(kind=kind, level=level, mode=mode, pair=pair, order=order, extra=extra)
             wall = walls[level, mode] * slow[mode] * arms.get(extra.get("arm", ""), 1.0) * scatter.normal(1.0, 0.004)
-            source = make.make_source(commit=self.commits[commit], tree=f"tree{commit}")
+            source = make.make_source(commit=self.commits[commit], tree=f"tree{commit if tree < 0 else tree}")
             name = make.measurement_name(spec) + extra.get("arm", "")
             at = {"started_at": began, "finished_at": began, "record_id": uuid.uuid4().hex}
             records.append(make.make_record(wall_s=wall, spec=spec, run_id=run_id, source=source, measurement=name, **at))
@@ -182,12 +185,11 @@ def test_a_canary_that_moved_withholds_the_fail(series: Series) -> None:
 
 def test_the_baselines_own_binary_cannot_fail(series: Series) -> None:
     series.night(1)
-    again = series.measure(1, batch=1.1)
-    assert series.judge(again)["no worse"].status == "INCONCLUSIVE", "measured again it is held against older commits: none"
-    with_same_build = series.measure(2, batch=1.1)
-    for path in RunFolder(series.results, with_same_build).record_files():
-        path.unlink()
-    assert series.judge(series.measure(0))["no worse"].status == "INCONCLUSIVE", "an older commit has no baseline after it"
+    found = series.judge(series.measure(2, batch=1.1, tree=1))["no worse"]
+    assert found.status == "INCONCLUSIVE"
+    assert "Both builds are one binary and cannot differ" in found.reason
+    older = series.night(0)["no worse"]
+    assert "no accepted baseline" in older.reason, "a later commit is no baseline of an older one"
 
 
 def test_a_rebuild_judges_every_night_as_it_was_judged(series: Series) -> None:
@@ -217,14 +219,42 @@ def test_a_target_without_data_says_so(series: Series) -> None:
     assert (found["tail"].status, found["tail"].pairs) == ("PASS", 5)
 
 
+@pytest.mark.slow
 def test_a_change_of_the_trend_is_told_once_and_never_by_an_old_commit(series: Series) -> None:
     def told(run: str) -> list[tuple[str, str]]:
         return [(alert["metric"], alert["bad"]) for alert in tell_changes(series.results, run)]
 
     quiet: Callable[[int], float] = lambda number: 1.0 if number < 8 else 1.08  # noqa: E731
-    fired = {number: told(series.measure(number, batch=quiet(number))) for number in range(14)}
+    fired = {number: told(series.measure(number, batch=quiet(number))) for number in range(13)}
     alerts = [(number, alert) for number, found in fired.items() for alert in found]
     assert [alert for _, alert in alerts if alert[0] == "speedup_vs_serial"] == [("speedup_vs_serial", series.commits[8])]
     assert min(number for number, _ in alerts) > 8, "not before it could be seen"
     assert told(series.measure(3)) == []
     assert len(change_points(series.results)) == len(alerts)
+
+
+def test_accept_and_waive_from_the_command_line(series: Series) -> None:
+    def paceline(*arguments: str) -> Result:
+        return CliRunner().invoke(app, [*arguments, "--results", str(series.results)])
+
+    series.night(0)
+    series.night(1, batch=1.1)
+    short, repo = series.commits[1][:8], ["--repo", str(series.repo)]
+    done = paceline("accept", short, "--because", "the price", "--target", "no worse", *repo)
+    assert (done.exit_code, done.output) == (0, f"{series.commits[1][:10]} is accepted for no worse: the price\n")
+    assert paceline("waive", "floor", "--until", "2099-01-01", "--because", "known").exit_code == 0
+    kept = query(series.results, 'SELECT kind, "commit", target, until::VARCHAR AS until, because FROM decisions ORDER BY kind')
+    assert kept.fillna("").values.tolist() == [
+        ["acceptance", series.commits[1], "no worse", "", "the price"],
+        ["waiver", "", "floor", "2099-01-01", "known"],
+    ]
+    for arguments, message in (
+        (["accept", short, "--because", " ", *repo], "--because ' ': a text is needed"),
+        (["accept", "nothing", "--because", "x", *repo], "'nothing': no commit, branch or tag"),
+        (["accept", series.commits[9], "--because", "x", *repo], "never measured"),
+        (["waive", "flor", "--until", "2099-01-01", "--because", "x"], "known are floor, no worse"),
+        (["waive", "floor", "--until", "2001-01-01", "--because", "x"], "--until 2001-01-01: lies in the past"),
+    ):
+        refused = paceline(*arguments)
+        assert refused.exit_code == 2
+        assert message in refused.output
