@@ -34,8 +34,9 @@ class Watched:
 def watch(parameters: ValidationParameters, run: Run) -> Watched:
     """Probe the machine, then measure the canary's pairs; records go into the store. A failed process stops nothing."""
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
-        probe = _record(probe_of(parameters), run)
-        seen = [_record(item, run) for item in canary_plan(parameters)]
+        planned = [probe_of(parameters), *canary_plan(parameters)]
+        report().remaining(0, len(planned), sum(run.expectations.expected_s(item.spec) for item in planned))
+        probe, *seen = [_record(item, run) for item in planned]
     for reason in keep_records(run.folder):
         report().note(f"set aside: {reason}")
     environments = [record.environment for record in seen if record is not None and record.environment is not None]
