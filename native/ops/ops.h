@@ -159,8 +159,8 @@ class Ops {
   // Largest value of each row and its lowest index: value [rows], index [rows] (local to this rank's columns).
   virtual void argmax(const float* x, int rows, int width, int ld, float* value, int32_t* index) = 0;
 
-  // target[i] += sum over ranks of partial[r][i], in rank order from rank 0: the arithmetic of an all-reduce, on any part of the
-  // range.
+  // target[i] = ((target[i] + partial[0][i]) + partial[1][i]) + ...: the arithmetic of an all-reduce, on any part of the range. A
+  // lone partial that a product has just written may be left undefined.
   virtual void add_partials(std::span<const float* const> partials, int64_t count, float* target) = 0;
 
   // Does `work`, which calls this backend alone, touches no host memory and issues the same operations on the same memory

@@ -46,12 +46,14 @@ void add_products(const CudaLinear& weight, float* y, int ld_y, Products& all) {
 
 CudaOps::CudaOps(int device)
     : device_(device),
-      where_{.stream = make_stream(device), .dependent = false, .shared_optin = 0, .skinny_blocks = 0},
+      where_{.stream = make_stream(device), .dependent = false, .shared_optin = 0, .multiprocessors = 0},
       query_(where_.stream),
       padded_(where_.stream),
+      runs_(where_.stream),
       arrivals_(where_.stream),
       best_value_(where_.stream),
       best_index_(where_.stream) {
+  where_.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, device);
   where_.shared_optin = attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
   const int own =
       10 * attribute(cudaDevAttrComputeCapabilityMajor, device) + attribute(cudaDevAttrComputeCapabilityMinor, device);
@@ -59,8 +61,8 @@ CudaOps::CudaOps(int device)
   capability_ = std::min(own, compiled_architecture());
   where_.dependent = capability_ >= 90;
   if (capability_ >= 80) {
-    where_.skinny_blocks = prepare_skinny(attribute(cudaDevAttrMultiProcessorCount, device));
-    prepare_tiled();
+    prepare_skinny(where_.shared_optin);
+    prepare_tiled(where_.shared_optin);
   }
   packer_ = std::make_unique<Packer>(where_);
   sent_ = std::make_unique<PinnedBuffer>(kStagingBytes);
@@ -141,7 +143,7 @@ void CudaOps::embed(const Rows& rows, const void* table, DType dtype, int width,
 }
 
 void CudaOps::rms_norm(const float* x, const float* weight, float eps, int rows, int width, uint16_t* out) {
-  RmsNorm norm = {.x = const_cast<float*>(x), .partial = nullptr, .weight = weight, .eps = eps, .width = width, .out = out};
+  RmsNorm norm = {.x = const_cast<float*>(x), .partial = {}, .weight = weight, .eps = eps, .width = width, .out = out};
   if (waiting_.target == x && waiting_.count == int64_t{rows} * width) {
     norm.partial = waiting_.partial;
     waiting_ = {};
@@ -158,10 +160,15 @@ const uint16_t* CudaOps::padded(const CudaLinear& weight, const uint16_t* x, int
   return room;
 }
 
-void CudaOps::multiply(const Products& all) {
-  if (capability_ < 80) {
-    run_simt(where_, all);
-  } else if (all.m <= kSkinnyRows) {
+void CudaOps::multiply(Products& all) {
+  if (capability_ < 80) return run_simt(where_, all);
+  if (leaves_runs(where_, all)) {
+    const Product& p = all.product[0];
+    const int64_t count = int64_t{all.m} * p.rows;
+    all.runs = runs_.at_least<float>(static_cast<size_t>(kSplits * count));
+    unadded_ = {.runs = {all.runs, kSplits, count}, .rows = all.m, .width = p.rows, .y = p.y, .ld = p.ld_y};
+  }
+  if (all.m <= kSkinnyRows) {
     run_skinny(where_, all);
   } else {
     run_tiled(where_, all);
@@ -175,9 +182,9 @@ void CudaOps::linear(const Linear& weight, const uint16_t* x, int rows, float* y
 
 // One launch for all of them where they cut their input alike.
 void CudaOps::linears(std::span<const LinearJob> jobs, const uint16_t* x, int rows) {
-  settle();
   size_t next = 0;
   while (next < jobs.size()) {
+    settle();
     const auto& first = static_cast<const CudaLinear&>(*jobs[next].weight);
     Products all{};
     all.x = padded(first, x, rows);
@@ -200,7 +207,7 @@ void CudaOps::linears(std::span<const LinearJob> jobs, const uint16_t* x, int ro
 void CudaOps::gated_linear(const Linear& gate_up, const uint16_t* x, int rows, float* scratch, uint16_t* out) {
   const auto& weight = static_cast<const CudaLinear&>(gate_up);
   const PackedPart &gate = weight.parts[0], &up = weight.parts[1];
-  const bool alike = weight.part_count == 2 && gate.rows == up.rows && (gate.scale == nullptr) == (up.scale == nullptr) &&
+  const bool alike = weight.part_count == 2 && gate.rows == up.rows && gate.scale != nullptr && up.scale != nullptr &&
                      gate.boundary == up.boundary;
   if (capability_ < 80 || rows > kSkinnyRows || !alike) return Ops::gated_linear(gate_up, x, rows, scratch, out);
   settle();
@@ -259,18 +266,24 @@ void CudaOps::argmax(const float* x, int rows, int width, int ld, float* value, 
 }
 
 void CudaOps::add_partials(std::span<const float* const> partials, int64_t count, float* target) {
-  settle();
-  if (partials.size() == 1) {
-    waiting_ = {partials[0], count, target};
-  } else {
-    run_add(where_, partials, count, target);
+  if (partials.size() != 1) {
+    settle();
+    return run_add(where_, partials, count, target);
   }
+  Addend addend = {partials[0], 1, 0};
+  if (unadded_.y == partials[0] && unadded_.ld == unadded_.width && count == int64_t{unadded_.rows} * unadded_.width) {
+    addend = unadded_.runs;  // the partial itself is never written
+    unadded_ = {};
+  }
+  settle();
+  waiting_ = {addend, count, target};
 }
 
 void CudaOps::settle() {
-  if (waiting_.target == nullptr) return;
-  run_add(where_, {&waiting_.partial, 1}, waiting_.count, waiting_.target);
+  if (waiting_.target != nullptr) run_add(where_, waiting_.partial, waiting_.count, waiting_.target);
   waiting_ = {};
+  if (unadded_.y != nullptr) run_collect(where_, unadded_.runs, unadded_.rows, unadded_.width, unadded_.y, unadded_.ld);
+  unadded_ = {};
 }
 
 // The first step of a kind runs as it is and lets scratch memory grow; the second is captured; later ones are replayed.

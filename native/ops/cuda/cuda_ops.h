@@ -6,6 +6,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "ops/cuda/elementwise.h"
 #include "ops/cuda/linear/kernels.h"
 #include "ops/cuda/linear/pack.h"
 #include "ops/cuda/memory.h"
@@ -29,7 +30,8 @@ class Scratch {
   std::vector<std::unique_ptr<DeviceBuffer>> buffers_;
 };
 
-// Sums of one partial wait for the norm that usually follows: one kernel does both. Every other operation settles them first.
+// A product may leave its runs unadded, and a sum of one partial waits for the norm that usually follows: one kernel does all of
+// that. Every other operation settles both first.
 class CudaOps final : public Ops {
  public:
   explicit CudaOps(int device);
@@ -58,14 +60,21 @@ class CudaOps final : public Ops {
 
  private:
   struct Sum {  // target += partial
-    const float* partial = nullptr;
+    Addend partial = {};
     int64_t count = 0;
     float* target = nullptr;
   };
+  struct Unadded {  // a product whose runs are still apart
+    Addend runs = {};
+    int rows = 0;
+    int width = 0;
+    float* y = nullptr;
+    int ld = 0;
+  };
 
   void enter();   // makes the device this thread's
-  void settle();  // issues the sum that waits
-  void multiply(const Products& all);
+  void settle();  // issues the product and the sum that wait
+  void multiply(Products& all);
   const uint16_t* padded(const CudaLinear& weight, const uint16_t* x, int rows);
   void run_settled(const std::function<void()>& work);
   void capture(uint64_t key, const std::function<void()>& work);
@@ -74,13 +83,14 @@ class CudaOps final : public Ops {
   int capability_ = 0;  // that the kernels were compiled for, as this device runs them
   Launch where_{};
   Sum waiting_;
+  Unadded unadded_;
   std::unordered_set<const void*> states_;  // DeltaNet states that kernels under way may write
   std::unique_ptr<Packer> packer_;
   std::unique_ptr<PinnedBuffer> sent_, received_;
   size_t staged_ = 0;  // bytes of sent_ that copies under way still read
   std::vector<std::unique_ptr<Buffer>> weights_;
   std::unordered_map<const void*, std::unique_ptr<DeviceBuffer>> placed_;
-  Scratch query_, padded_, arrivals_, best_value_, best_index_;
+  Scratch query_, padded_, runs_, arrivals_, best_value_, best_index_;
   std::unordered_map<uint64_t, cudaGraphExec_t> graphs_;  // null until the second step of its kind
 };
 

@@ -28,6 +28,26 @@ __global__ void embed(const int32_t* token, const void* table, DType dtype, int 
   for (int i = threadIdx.x; i < width; i += blockDim.x) hidden[row * width + i] = element(table, dtype, from + i);
 }
 
+__device__ __forceinline__ float4 operator+(float4 a, float4 b) {
+  return make_float4(a.x + b.x, a.y + b.y, a.z + b.z, a.w + b.w);
+}
+
+template <class T>
+__device__ __forceinline__ T sum_of(const Addend& addend, size_t index) {  // T: float, or float4 where all is aligned for it
+  constexpr int kRunsAtOnce = 4;
+  T part[kRunsAtOnce] = {};
+#pragma unroll
+  for (int r = 0; r < kRunsAtOnce; ++r) {
+    if (r < addend.runs) part[r] = *reinterpret_cast<const T*>(addend.first + r * addend.stride + index);
+  }
+  T sum = part[0];
+#pragma unroll
+  for (int r = 1; r < kRunsAtOnce; ++r) {
+    if (r < addend.runs) sum = sum + part[r];
+  }
+  return sum;
+}
+
 constexpr int kNormThreads = 512;
 constexpr int kNormQuads = 4;  // of a thread: rows of up to 8,192 floats stay in registers
 
@@ -44,9 +64,8 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm_quads(const __grid_cons
     const int i = (static_cast<int>(threadIdx.x) + j * kNormThreads) * 4;
     if (i >= norm.width) break;
     float4 value = *reinterpret_cast<const float4*>(norm.x + first + i);
-    if (norm.partial != nullptr) {
-      const float4 more = *reinterpret_cast<const float4*>(norm.partial + first + i);
-      value = make_float4(value.x + more.x, value.y + more.y, value.z + more.z, value.w + more.w);
+    if (norm.partial.first != nullptr) {
+      value = value + sum_of<float4>(norm.partial, first + i);
       *reinterpret_cast<float4*>(norm.x + first + i) = value;
     }
     kept[j] = value;
@@ -74,8 +93,8 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm(const __grid_constant__
   float squares = 0;
   for (int i = threadIdx.x; i < norm.width; i += blockDim.x) {
     float value = norm.x[first + i];
-    if (norm.partial != nullptr) {
-      value += norm.partial[first + i];
+    if (norm.partial.first != nullptr) {
+      value += sum_of<float>(norm.partial, first + i);
       norm.x[first + i] = value;
     }
     squares = fmaf(value, value, squares);
@@ -111,9 +130,24 @@ __global__ void add(const __grid_constant__ Partials partials, int64_t count, fl
   wait_for_inputs();
   const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
   if (i >= count) return;
-  float sum = partials.rank[0][i];
-  for (int r = 1; r < partials.ranks; ++r) sum += partials.rank[r][i];
-  target[i] += sum;
+  float sum = target[i];  // the target first, then rank after rank
+  for (int r = 0; r < partials.ranks; ++r) sum += partials.rank[r][i];
+  target[i] = sum;
+}
+
+__global__ void add_runs(const __grid_constant__ Addend addend, int64_t count, float* target) {
+  let_next_start();
+  wait_for_inputs();
+  const int64_t i = blockIdx.x * static_cast<int64_t>(blockDim.x) + threadIdx.x;
+  if (i < count) target[i] += sum_of<float>(addend, static_cast<size_t>(i));
+}
+
+__global__ void collect(const __grid_constant__ Addend runs, int width, float* y, int ld) {
+  let_next_start();
+  wait_for_inputs();
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const size_t row = blockIdx.y;
+  if (i < width) y[row * ld + i] = sum_of<float>(runs, row * width + i);
 }
 
 __global__ void pad(const uint16_t* x, int cols, int lead, int ld, uint16_t* out) {
@@ -204,6 +238,14 @@ void run_add(const Launch& where, std::span<const float* const> partials, int64_
                   " are supported");
   for (const float* partial : partials) all.rank[all.ranks++] = partial;
   launch(where, add, dim3(blocks_of(count, 256)), dim3(256), 0, all, count, target);
+}
+
+void run_add(const Launch& where, const Addend& addend, int64_t count, float* target) {
+  launch(where, add_runs, dim3(blocks_of(count, 256)), dim3(256), 0, addend, count, target);
+}
+
+void run_collect(const Launch& where, const Addend& runs, int rows, int width, float* y, int ld) {
+  launch(where, collect, dim3(blocks_of(width, 256), static_cast<unsigned>(rows)), dim3(256), 0, runs, width, y, ld);
 }
 
 void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lead, int ld, uint16_t* out) {

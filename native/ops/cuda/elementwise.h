@@ -11,11 +11,18 @@ namespace paceline::ops::cuda {
 // hidden[i] = table[token[i]]; table [vocabulary, width] of `dtype` on the device.
 void run_embed(const Launch& where, const int32_t* token, int rows, const void* table, DType dtype, int width, float* hidden);
 
-// out = bf16(x * rsqrt(mean(x^2) + eps) * weight), a block a row. With `partial`, x += partial first, and x is updated.
+// What is to be added to an array: the sum of `runs` arrays that lie `stride` floats apart, added up in ascending order.
+struct Addend {
+  const float* first;  // null: nothing
+  int runs;
+  int64_t stride;
+};
+
+// out = bf16(x * rsqrt(mean(x^2) + eps) * weight), a block a row. With a partial, x += partial first, and x is updated.
 struct RmsNorm {
-  float* x;              // [rows, width]
-  const float* partial;  // [rows, width] or null
-  const float* weight;   // [width]
+  float* x;             // [rows, width]
+  Addend partial;       // of [rows, width]
+  const float* weight;  // [width]
   float eps;
   int width;
   uint16_t* out;  // [rows, width] bfloat16
@@ -25,6 +32,10 @@ void run_rms_norm(const Launch& where, const RmsNorm& norm, int rows);
 void run_swiglu(const Launch& where, const float* gate_up, int rows, int width, uint16_t* out);
 void run_gather(const Launch& where, const float* in, const int32_t* index, int count, int width, float* out);
 void run_add(const Launch& where, std::span<const float* const> partials, int64_t count, float* target);  // up to 16 of them
+void run_add(const Launch& where, const Addend& addend, int64_t count, float* target);
+
+// y = the runs' sum; y [rows, ld], each run [rows, width].
+void run_collect(const Launch& where, const Addend& runs, int rows, int width, float* y, int ld);
 
 // Brings rows of bfloat16 to a padded row length: `lead` zeros, the row, zeros.
 void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lead, int ld, uint16_t* out);

@@ -13,9 +13,9 @@ void check(cudaError_t status, const char* what);
 
 struct Launch {  // where kernels go
   cudaStream_t stream;
-  bool dependent;     // programmatic dependent launch: compute capability 9.0 and later
-  int shared_optin;   // bytes of shared memory a block may ask for
-  int skinny_blocks;  // blocks of the skinny products that the device holds at a time
+  bool dependent;    // programmatic dependent launch: compute capability 9.0 and later
+  int shared_optin;  // bytes of shared memory a block may ask for
+  int multiprocessors;
 };
 
 // With `dependent`, a kernel may start while its predecessor drains. It must call wait_for_inputs() before it touches anything

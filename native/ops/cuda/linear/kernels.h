@@ -8,13 +8,17 @@ namespace paceline::ops::cuda {
 
 constexpr int kSkinnyRows = 16;
 
-// Weights of a gated product have the same type in both parts, and as many rows.
+// Parts of a gated product are FP8 both, with as many rows.
 void run_skinny(const Launch& where, Products all);  // 1 to 16 rows
 void run_tiled(const Launch& where, Products all);   // any number, not gated; meant for 17 and more
 void run_simt(const Launch& where, Products all);    // any number, not gated, without tensor cores: compute capability 7.5
 
+// Whether this product had better leave its runs to whoever reads it (Products::runs): output rows alone would not keep all
+// multiprocessors busy.
+bool leaves_runs(const Launch& where, const Products& all);
+
 // Once a device, before its first product.
-int prepare_skinny(int multiprocessors);  // returns how many of its blocks the device holds at a time
-void prepare_tiled();
+void prepare_skinny(int shared_optin);
+void prepare_tiled(int shared_optin);
 
 }  // namespace paceline::ops::cuda

@@ -4,7 +4,8 @@
 // hold mma.m16n8k16's A fragments, with columns permuted inside chunks of 32 so that a lane reads 16 bytes at a time (and its
 // activations, too): lane = (row % 8) * 4 + (column % 32) / 8.
 //   FP8   [group][block][chunk of 32 columns: 4][lane: 32][row / 8: 2][column % 8: 8]   2,048 bytes a block, four codes a word
-//   (below) BF16  [group][block][chunk: 4][row / 8: 2][lane: 32][column % 8: 8]                 4,096 bytes a block
+//         (below)
+//   BF16  [group][block][chunk: 4][row / 8: 2][lane: 32][column % 8: 8]                 4,096 bytes a block
 // Scales come from the checkpoint's blocks of 128 x 128. A group meets at most two rows of them, since a shard may start at any
 // row: [group][block][2], the first for the group's rows below `boundary`, the second for the others.
 //
@@ -86,6 +87,7 @@ struct Products {  // products of one input, in one launch
   int m;
   int blocks;
   uint16_t* gated;  // [m, rows] or null: bf16(silu(first product) * second), in place of both products' own outputs
+  float* runs;      // [kSplits, m, rows] or null: the sums of a single product's runs, in place of its output
 };
 
 __host__ __device__ inline int split_begin(int blocks, int split) { return blocks * split / kSplits; }

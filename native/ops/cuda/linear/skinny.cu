@@ -1,8 +1,15 @@
 // Products of 1 to 16 rows: the weights stream once, at the memory's speed, whatever the width.
 //
-// A block of four warps computes up to `kGroups` groups of 16 output rows; a warp takes one of the four runs of K. Each warp has
-// a ring of its own in shared memory that it fills with asynchronous copies, so there is no barrier but the one before the runs
-// are added. The ring starts to fill before the previous kernel has ended: weights depend on nothing.
+// One block a multiprocessor, which walks through its tiles without a pause: each warp takes one of the runs of K of a tile and
+// has a ring of its own in shared memory that it fills with asynchronous copies, past the end of a tile into the next one. The
+// ring starts to fill before the previous kernel has ended: weights depend on nothing. Activations of up to 8 rows wait in shared
+// memory where they fit.
+//
+// Two ways to deal out the work:
+//   whole   four warps, a set, share a tile (16 output rows, or 16 of the gate and 16 of the up part); their runs meet in shared
+//           memory and are added there, in ascending order
+//   split   for products of few output rows: a warp's tile is one run of 16 output rows, all warps of a block have the same run,
+//           and the runs are left in memory, for whoever reads the product to add them
 #include <algorithm>
 
 #include "ops/cuda/linear/fragments.cuh"
@@ -11,136 +18,198 @@
 namespace paceline::ops::cuda {
 namespace {
 
-constexpr int kRingBytes = 24832;  // a warp: three stages of four FP8 groups with their scales
-constexpr int kShared = kSplits * kRingBytes;
+constexpr int kHalf = 2048;                  // of a stage: an FP8 block, or half a BF16 one
+constexpr int kStageBytes = 2 * kHalf + 32;  // and room for the scales of two blocks
+constexpr int kWholeSets = 2;
+constexpr int kSplitWarps = 10;
+constexpr int kRowGap = 64;  // bytes between two rows of activations in shared memory, against bank conflicts
 
-// How the groups of a launch are dealt out: `full` blocks of kGroups, then blocks of `tail`, so that the last wave of blocks is
-// short.
-struct Tiling {
-  int full;
-  int tail;
+struct Plan {  // of one launch
+  int tiles;
+  int warps;
+  int x_bytes;  // of activations in shared memory; 0: they are read from where they are
 };
 
-template <int kGroups>
-__device__ __forceinline__ int first_group_of(const Tiling& tiling, int tile) {
-  return tile < tiling.full ? tile * kGroups : tiling.full * kGroups + (tile - tiling.full) * tiling.tail;
+// What a stage holds. FP8: two neighbouring blocks of K of one group, or one block of K of a gate and of an up group; BF16: one
+// block of one group.
+enum class Kind { kTwoBlocks, kTwoGroups, kWide };
+
+struct Tile {
+  const Product* product;
+  const uint8_t* data[2];  // the run's first block in each half of a stage
+  const float* scale[2];
+  int group;
+  int steps;
+  Kind kind;
+};
+
+__device__ __forceinline__ Tile open_tile(const Products& all, int index, int begin, int end) {
+  int i = 0;
+  if (all.gated == nullptr) {
+    while (i + 1 < all.count && index >= all.product[i + 1].tile_begin) ++i;
+  }
+  const Product& p = all.product[i];
+  Tile tile;
+  tile.product = &p;
+  tile.group = index - p.tile_begin;
+  const size_t at = static_cast<size_t>(tile.group) * all.blocks + begin;
+  const int blocks = end - begin;
+  if (p.scale == nullptr) {
+    tile.kind = Kind::kWide, tile.steps = blocks;
+    tile.data[0] = p.data + at * 2 * kHalf, tile.data[1] = tile.data[0] + kHalf;
+    tile.scale[0] = tile.scale[1] = nullptr;
+  } else if (all.gated != nullptr) {
+    tile.kind = Kind::kTwoGroups, tile.steps = blocks;
+    tile.data[0] = p.data + at * kHalf, tile.data[1] = all.product[1].data + at * kHalf;
+    tile.scale[0] = p.scale + at * 2, tile.scale[1] = all.product[1].scale + at * 2;
+  } else {
+    tile.kind = Kind::kTwoBlocks, tile.steps = (blocks + 1) / 2;
+    tile.data[0] = p.data + at * kHalf, tile.data[1] = tile.data[0] + kHalf;
+    tile.scale[0] = p.scale + at * 2, tile.scale[1] = tile.scale[0] + 2;
+  }
+  return tile;
 }
 
-// One lane's activations for a block of 128 columns: 4 chunks of 16 bytes for each 8 tokens.
-template <int kTiles>
-struct Inputs {
-  uint4 chunk[kTiles][4];
-
-  __device__ __forceinline__ void load(const Products& all, int block, int lane) {
-#pragma unroll
-    for (int t = 0; t < kTiles; ++t) {
-      const int token = t * 8 + lane / 4;
-      const uint16_t* source = all.x + static_cast<size_t>(token) * all.ld_x + block * kBlock + (lane % 4) * 8;
-#pragma unroll
-      for (int j = 0; j < 4; ++j) {
-        chunk[t][j] = token < all.m ? *reinterpret_cast<const uint4*>(source + j * 32) : make_uint4(0, 0, 0, 0);
-      }
-    }
-  }
-};
-
-// A warp's part of the weights: `kGroups` groups over the blocks [begin, end) of K, through a ring of stages.
-template <bool kFp8, int kGroups>
+// A warp's weights: its tiles `first`, `first + stride`, ... over the blocks [begin, end) of K, through a ring of stages.
+template <int kStages>
 class Stream {
  public:
-  static constexpr int kBytes = kFp8 ? 2048 : 4096;                    // of a block
-  static constexpr int kStage = kGroups * (kBytes + (kFp8 ? 16 : 0));  // its weights, then its scales
-  static constexpr int kStages = kRingBytes / kStage;
-  static_assert(kStages >= 3);
-
-  // Groups at and beyond `half` come from `second`, `half` places lower: the gate and the up part of a gated product.
-  __device__ Stream(const Product& first, const Product& second, int first_group, int groups, int half, int blocks, uint8_t* ring)
-      : ring_(ring), lane_(threadIdx.x % 32) {
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-      const Product& p = g < half ? first : second;
-      const int place = g < half ? g : g - half;
-      real_[g] = place < groups;
-      const size_t index = static_cast<size_t>(first_group + (real_[g] ? place : 0)) * blocks;
-      source_[g] = p.data + index * kBytes + lane_ * 16;
-      if (kFp8 && lane_ == g) scale_ = p.scale + index * 2;
-    }
+  __device__ Stream(const Products& all, int first, int stride, int tiles, int begin, int end, uint8_t* ring)
+      : all_(all), ring_(ring), lane_(threadIdx.x % 32), index_(first), stride_(stride), tiles_(tiles), begin_(begin), end_(end) {
+    if (index_ < tiles_) tile_ = open_tile(all_, index_, begin_, end_);
+    for (int i = 0; i < kStages - 1; ++i) fetch();
   }
 
-  __device__ __forceinline__ void fetch(int block, int end) {
-    if (block < end) {
-      uint8_t* stage = ring_ + next_ * kStage;
+  __device__ __forceinline__ void fetch() {
+    while (index_ < tiles_ && step_ == tile_.steps) {  // on to the next tile
+      index_ += stride_, step_ = 0;
+      if (index_ < tiles_) tile_ = open_tile(all_, index_, begin_, end_);
+    }
+    if (index_ < tiles_) {
+      uint8_t* stage = ring_ + next_ * kStageBytes;
+      const size_t blocks = tile_.kind == Kind::kTwoGroups ? step_ : 2 * step_;  // of 2 KB behind the first
+      const bool second = tile_.kind != Kind::kTwoBlocks || begin_ + 2 * step_ + 1 < end_;
+      const uint8_t* upper = tile_.data[0] + blocks * kHalf + lane_ * 16;
+      const uint8_t* lower = (second ? tile_.data[1] + blocks * kHalf : tile_.data[0]) + lane_ * 16;
 #pragma unroll
-      for (int g = 0; g < kGroups; ++g) {
+      for (int i = 0; i < kHalf; i += 512) copy_async(stage + lane_ * 16 + i, upper + i);
 #pragma unroll
-        for (int i = 0; i < kBytes; i += 512) {
-          copy_async(stage + g * kBytes + i + lane_ * 16, source_[g] + static_cast<size_t>(block) * kBytes + i, real_[g]);
-        }
-      }
-      if (kFp8 && lane_ < kGroups) copy_scales_async(stage + kGroups * kBytes + lane_ * 16, scale_ + block * 2);
+      for (int i = 0; i < kHalf; i += 512) copy_async(stage + kHalf + lane_ * 16 + i, lower + i, second);
+      if (tile_.kind != Kind::kWide && lane_ < 2 && (lane_ == 0 || second))
+        copy_scales_async(stage + 2 * kHalf + lane_ * 8, (lane_ == 0 ? tile_.scale[0] : tile_.scale[1]) + blocks * 2);
       next_ = next_ + 1 == kStages ? 0 : next_ + 1;
+      ++step_;
     }
     commit_copies();
   }
 
-  // The oldest stage, once it is there. Valid until the fetch after the next call of `take`... which must follow a __syncwarp.
+  // The oldest stage, once it is there; the one before it is filled again.
   __device__ __forceinline__ const uint8_t* take() {
-    wait_copies<kStages - 1>();
+    wait_copies<kStages - 2>();
     __syncwarp();
-    const uint8_t* stage = ring_ + first_ * kStage;
+    fetch();
+    const uint8_t* stage = ring_ + first_ * kStageBytes;
     first_ = first_ + 1 == kStages ? 0 : first_ + 1;
     return stage;
   }
 
  private:
+  const Products& all_;
   uint8_t* ring_;
   int lane_;
-  const uint8_t* source_[kGroups];
-  bool real_[kGroups];
-  const float* scale_ = nullptr;  // of the group that this lane fetches for
+  int index_, stride_, tiles_, begin_, end_;
+  Tile tile_;
+  int step_ = 0;
   int next_ = 0;
   int first_ = 0;
 };
 
-template <bool kFp8, int kGroups, int kTiles>
-__device__ __forceinline__ void multiply(const uint8_t* stage, const Inputs<kTiles>& x, int boundary, int lane,
-                                         float (&acc)[kGroups][kTiles][4]) {
-  constexpr int kBytes = Stream<kFp8, kGroups>::kBytes;
+// Where a lane finds its activations: 16 bytes a chunk of 32 columns, for each 8 tokens.
+template <int kTiles>
+struct Inputs {
+  const uint8_t* row[kTiles];  // at the run's first column; null for tokens that are not there
+
+  __device__ __forceinline__ uint4 load(int tile, int block, int chunk) const {
+    if (row[tile] == nullptr) return make_uint4(0, 0, 0, 0);
+    return *reinterpret_cast<const uint4*>(row[tile] + block * kBlock * 2 + chunk * 64);
+  }
+};
+
+// One block of one group: acc = fma(scale, block sum, acc).
+template <bool kFp8, int kTiles>
+__device__ __forceinline__ void multiply(const uint8_t* weights, const uint4 (&x)[kTiles][4], const float* scales, int boundary,
+                                         int lane, float (&acc)[kTiles][4]) {
+  float c[kTiles][4] = {}, d[kTiles][4] = {};
 #pragma unroll
-  for (int g = 0; g < kGroups; ++g) {
-    float c[kTiles][4] = {}, d[kTiles][4] = {};
+  for (int j = 0; j < 4; ++j) {
+    const Chunk a = load_chunk<kFp8>(weights, j, lane);
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const Chunk a = load_chunk<kFp8>(stage + g * kBytes, j, lane);
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        mma(c[t], a.first, x.chunk[t][j].x, x.chunk[t][j].y);
-        mma(d[t], a.second, x.chunk[t][j].z, x.chunk[t][j].w);
-      }
+    for (int t = 0; t < kTiles; ++t) {
+      mma(c[t], a.first, x[t][j].x, x[t][j].y);
+      mma(d[t], a.second, x[t][j].z, x[t][j].w);
     }
-    RowScales scale = {1.0f, 1.0f};
-    if constexpr (kFp8) scale = pick_scales(reinterpret_cast<const float*>(stage + kGroups * kBytes + g * 16), boundary, lane);
+  }
+  RowScales scale = {1.0f, 1.0f};
+  if constexpr (kFp8) scale = pick_scales(scales, boundary, lane);
 #pragma unroll
-    for (int t = 0; t < kTiles; ++t) add_block(acc[g][t], c[t], d[t], scale);
+  for (int t = 0; t < kTiles; ++t) add_block(acc[t], c[t], d[t], scale);
+}
+
+template <int kTiles>
+__device__ __forceinline__ void load_inputs(const Inputs<kTiles>& inputs, int block, uint4 (&x)[kTiles][4]) {
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int j = 0; j < 4; ++j) x[t][j] = inputs.load(t, block, j);
   }
 }
 
-// The runs meet in shared memory, [run][group][row: 16][token: 8 * kTiles], and are added in ascending order.
-template <int kGroups, int kTiles>
+template <int kTiles, int kStages>
+__device__ __forceinline__ void run_tile(const Tile& tile, int blocks, Stream<kStages>& stream, const Inputs<kTiles>& inputs,
+                                         int lane, float (&acc)[2][kTiles][4]) {
+  const int boundary = tile.product->boundary;
+  uint4 x[kTiles][4];
+  if (tile.kind == Kind::kTwoBlocks) {
+    for (int block = 0; block < blocks; block += 2) {
+      load_inputs(inputs, block, x);
+      const uint8_t* stage = stream.take();
+      const auto* scales = reinterpret_cast<const float*>(stage + 2 * kHalf);
+      multiply<true, kTiles>(stage, x, scales, boundary, lane, acc[0]);
+      if (block + 1 == blocks) break;
+      load_inputs(inputs, block + 1, x);
+      multiply<true, kTiles>(stage + kHalf, x, scales + 2, boundary, lane, acc[0]);
+    }
+  } else if (tile.kind == Kind::kTwoGroups) {
+    for (int block = 0; block < blocks; ++block) {
+      load_inputs(inputs, block, x);
+      const uint8_t* stage = stream.take();
+      const auto* scales = reinterpret_cast<const float*>(stage + 2 * kHalf);
+      multiply<true, kTiles>(stage, x, scales, boundary, lane, acc[0]);
+      multiply<true, kTiles>(stage + kHalf, x, scales + 2, boundary, lane, acc[1]);
+    }
+  } else {
+    for (int block = 0; block < blocks; ++block) {
+      load_inputs(inputs, block, x);
+      multiply<false, kTiles>(stream.take(), x, nullptr, boundary, lane, acc[0]);
+    }
+  }
+}
+
+// The runs of a set's tile meet in shared memory, [run][part: 2][row: 16][token], and are added in ascending order.
+template <int kTiles>
 class Sums {
  public:
-  static constexpr int kTokens = 8 * kTiles;
-  static constexpr int kRow = kTokens + 1;  // one more, against bank conflicts
+  static constexpr int kRow = kTiles == 1 ? 8 : 8 * kTiles + 1;  // one more against bank conflicts, where there is room
+  static constexpr int kFloats = kSplits * 32 * kRow;
 
-  __device__ explicit Sums(uint8_t* shared) : sums_(reinterpret_cast<float*>(shared)) {}
+  __device__ explicit Sums(float* memory) : sums_(memory) {}
 
-  __device__ __forceinline__ void store(const float (&acc)[kGroups][kTiles][4]) {
-    const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
+  __device__ __forceinline__ void store(const float (&acc)[2][kTiles][4], int run, int lane) {
 #pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
+    for (int g = 0; g < 2; ++g) {
 #pragma unroll
       for (int t = 0; t < kTiles; ++t) {
-        float* at = sums_ + ((warp * kGroups + g) * 16 + lane / 4) * kRow + t * 8 + (lane % 4) * 2;
+        float* at = sums_ + (run * 32 + g * 16 + lane / 4) * kRow + t * 8 + (lane % 4) * 2;
         at[0] = acc[g][t][0];
         at[1] = acc[g][t][1];
         at[8 * kRow] = acc[g][t][2];
@@ -152,7 +221,7 @@ class Sums {
   __device__ __forceinline__ float at(int row, int token) const {
     float sum = 0;
 #pragma unroll
-    for (int s = 0; s < kSplits; ++s) sum += sums_[(s * kGroups * 16 + row) * kRow + token];
+    for (int s = 0; s < kSplits; ++s) sum += sums_[(s * 32 + row) * kRow + token];
     return sum;
   }
 
@@ -160,123 +229,149 @@ class Sums {
   float* sums_;
 };
 
-template <bool kFp8, int kGroups, int kTiles>
-__device__ void run(const Products& all, const Product& p, int first_group, int groups, uint8_t* shared) {
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int begin = split_begin(all.blocks, warp), end = split_begin(all.blocks, warp + 1);
-  const bool gated = all.gated != nullptr;
-  const int half = gated ? kGroups / 2 : kGroups;
-  using Ring = Stream<kFp8, kGroups>;
-  Ring ring(p, gated ? all.product[1] : p, first_group, groups, half, all.blocks, shared + warp * kRingBytes);
-  for (int i = 0; i < Ring::kStages - 1; ++i) ring.fetch(begin + i, end);
+template <int kTiles>
+__device__ __forceinline__ void finish_whole(const Products& all, const Tile& tile, const Sums<kTiles>& sums, int thread) {
+  const Product& p = *tile.product;
+  const int first = tile.group * kGroup, rows = min(kGroup, p.rows - first);
+  for (int i = thread; i < kGroup * all.m; i += kSplits * 32) {
+    const int token = i / kGroup, row = i % kGroup;
+    if (row >= rows) continue;
+    const float sum = sums.at(row, token);
+    if (all.gated != nullptr) {
+      all.gated[static_cast<size_t>(token) * p.rows + first + row] = narrow(silu(sum) * sums.at(row + 16, token));
+    } else {
+      p.y[static_cast<size_t>(token) * p.ld_y + first + row] = sum;
+    }
+  }
+}
+
+template <int kTiles>
+__device__ __forceinline__ void finish_split(const Products& all, const Tile& tile, int run, int lane,
+                                             const float (&acc)[kTiles][4]) {
+  const Product& p = *tile.product;
+  float* y = all.runs + (static_cast<size_t>(run) * all.m) * p.rows;
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int token = t * 8 + (lane % 4) * 2 + i % 2, n = tile.group * kGroup + lane / 4 + (i / 2) * 8;
+      if (token < all.m && n < p.rows) y[static_cast<size_t>(token) * p.rows + n] = acc[t][i];
+    }
+  }
+}
+
+__device__ __forceinline__ void meet(int set) { asm volatile("bar.sync %0, %1;" ::"r"(set + 1), "n"(kSplits * 32) : "memory"); }
+
+// Columns [begin, end) of all rows to shared memory. Rows are `stride` bytes apart there.
+__device__ __forceinline__ void stage_inputs(const Products& all, int begin, int end, int stride, uint8_t* shared) {
+  const int quads = (end - begin) * (kBlock / 8);
+  for (int token = 0; token < all.m; ++token) {
+    const uint16_t* from = all.x + static_cast<size_t>(token) * all.ld_x + begin * kBlock;
+    for (int i = threadIdx.x; i < quads; i += blockDim.x) copy_async(shared + token * stride + i * 16, from + i * 8);
+  }
+  commit_copies();
+  wait_copies<0>();
+  __syncthreads();
+}
+
+template <int kTiles, int kStages, bool kStaged>
+__global__ void __launch_bounds__(kSplitWarps * 32, 1)
+    skinny(const __grid_constant__ Products all, const __grid_constant__ Plan plan) {
+  extern __shared__ __align__(128) uint8_t shared[];
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = static_cast<int>(gridDim.x);
+  const bool split = all.runs != nullptr;
+  const int set = warp / kSplits, run = split ? static_cast<int>(blockIdx.x) % kSplits : warp % kSplits;
+  const int first =
+      split ? static_cast<int>(blockIdx.x) / kSplits + warp * (blocks / kSplits) : static_cast<int>(blockIdx.x) + set * blocks;
+  const int stride = split ? blocks / kSplits * plan.warps : blocks * (plan.warps / kSplits);
+  const int begin = split_begin(all.blocks, run), end = split_begin(all.blocks, run + 1);
+  uint8_t* rings = shared + plan.x_bytes;
+  Stream<kStages> stream(all, first, stride, plan.tiles, begin, end, rings + warp * kStages * kStageBytes);
   let_next_start();
   wait_for_inputs();
 
-  float acc[kGroups][kTiles][4] = {};
-  Inputs<kTiles> x;
-  if (begin < end) x.load(all, begin, lane);
-  for (int block = begin; block < end; ++block) {
-    ring.fetch(block + Ring::kStages - 1, end);
-    const uint8_t* stage = ring.take();
-    Inputs<kTiles> next = x;
-    if (block + 1 < end) next.load(all, block + 1, lane);
-    multiply<kFp8, kGroups, kTiles>(stage, x, p.boundary, lane, acc);
-    x = next;
-    __syncwarp();  // the stage may be filled again
+  Inputs<kTiles> inputs;
+  const int from = split ? begin : 0, to = split ? end : all.blocks;  // blocks that wait in shared memory
+  const int row_bytes = (to - from) * kBlock * 2 + kRowGap;
+  if constexpr (kStaged) stage_inputs(all, from, to, row_bytes, shared);
+#pragma unroll
+  for (int t = 0; t < kTiles; ++t) {
+    const int token = t * 8 + lane / 4;
+    const uint8_t* row = kStaged
+                             ? shared + token * row_bytes + (begin - from) * kBlock * 2
+                             : reinterpret_cast<const uint8_t*>(all.x + static_cast<size_t>(token) * all.ld_x + begin * kBlock);
+    inputs.row[t] = token < all.m ? row + (lane % 4) * 16 : nullptr;
+  }
+  auto* meeting = reinterpret_cast<float*>(rings + plan.warps * kStages * kStageBytes) + set * 2 * Sums<kTiles>::kFloats;
+  int turn = 0;
+  for (int index = first; index < plan.tiles; index += stride) {
+    const Tile tile = open_tile(all, index, begin, end);
+    float acc[2][kTiles][4] = {};
+    run_tile<kTiles, kStages>(tile, end - begin, stream, inputs, lane, acc);
+    if (split) {
+      finish_split<kTiles>(all, tile, run, lane, acc[0]);
+      continue;
+    }
+    Sums<kTiles> sums(meeting + turn * Sums<kTiles>::kFloats);
+    turn ^= 1;
+    sums.store(acc, run, lane);
+    meet(set);
+    finish_whole<kTiles>(all, tile, sums, static_cast<int>(threadIdx.x) % (kSplits * 32));
   }
   wait_copies<0>();
-  __syncthreads();  // the rings become the place where the runs meet
-  Sums<kGroups, kTiles> sums(shared);
-  sums.store(acc);
-  __syncthreads();
-  const int rows = min(groups * 16, p.rows - first_group * 16);
-  for (int i = threadIdx.x; i < rows * all.m; i += blockDim.x) {
-    const int token = i / rows, row = i % rows;
-    const int n = first_group * 16 + row;
-    const float sum = sums.at(row, token);
-    if (gated) {
-      all.gated[static_cast<size_t>(token) * p.rows + n] = narrow(silu(sum) * sums.at(row + half * 16, token));
-    } else {
-      p.y[static_cast<size_t>(token) * p.ld_y + n] = sum;
-    }
-  }
 }
 
-template <int kGroups, int kTiles>
-__global__ void __launch_bounds__(kSplits * 32, 2)
-    skinny(const __grid_constant__ Products all, const __grid_constant__ Tiling tiling) {
-  extern __shared__ __align__(128) uint8_t shared[];
-  int i = 0;
-  if (all.gated == nullptr) {
-    while (i + 1 < all.count && static_cast<int>(blockIdx.x) >= all.product[i + 1].tile_begin) ++i;
-  }
-  const Product& p = all.product[i];
-  const int tile = static_cast<int>(blockIdx.x) - p.tile_begin;
-  const int parts = all.gated != nullptr ? 2 : 1;
-  if (p.scale != nullptr) {
-    const int most = kGroups / parts;
-    const int first = parts == 2 ? first_group_of<kGroups / 2>(tiling, tile) : first_group_of<kGroups>(tiling, tile);
-    run<true, kGroups, kTiles>(all, p, first, min(tile < tiling.full ? most : tiling.tail, p.groups - first), shared);
-  } else {
-    constexpr int kWide = kGroups / 2;
-    const int most = max(kWide / parts, 1);
-    const int first =
-        parts == 2 ? first_group_of<(kWide > 1 ? kWide / 2 : 1)>(tiling, tile) : first_group_of<kWide>(tiling, tile);
-    run<false, kWide, kTiles>(all, p, first, min(tile < tiling.full ? most : tiling.tail, p.groups - first), shared);
-  }
+template <int kTiles, int kStages, bool kStaged>
+bool start(const Launch& where, const Products& all, Plan plan) {
+  const int columns = (all.runs != nullptr ? (all.blocks + kSplits - 1) / kSplits : all.blocks) * kBlock;
+  plan.x_bytes = kStaged ? (all.m * (columns * 2 + kRowGap) + 127) / 128 * 128 : 0;
+  const int meeting =
+      all.runs != nullptr ? 0 : plan.warps / kSplits * 2 * Sums<kTiles>::kFloats * static_cast<int>(sizeof(float));
+  const int bytes = plan.x_bytes + plan.warps * kStages * kStageBytes + meeting;
+  if (bytes > where.shared_optin) return false;
+  const int blocks = where.multiprocessors / kSplits * kSplits;
+  launch(where, skinny<kTiles, kStages, kStaged>, dim3(static_cast<unsigned>(std::max(blocks, kSplits))),
+         dim3(static_cast<unsigned>(plan.warps * 32)), static_cast<size_t>(bytes), all, plan);
+  return true;
 }
 
-// Several products share a launch with full tiles only; a product of its own ends in tiles that fill the last wave evenly.
-template <int kGroups, int kTiles>
-void start(const Launch& where, Products& all) {
-  const int parts = all.gated != nullptr ? 2 : 1;
-  const auto most = [&](const Product& p) { return std::max((p.scale != nullptr ? kGroups : kGroups / 2) / parts, 1); };
-  Tiling tiling = {INT32_MAX, 0};
-  int tiles = 0;
-  if (all.count == parts) {
-    const Product& p = all.product[0];
-    const int slots = std::max(where.skinny_blocks, 1);
-    tiling.full = p.groups / (most(p) * slots) * slots;
-    const int rest = p.groups - tiling.full * most(p);
-    tiling.tail = std::max((rest + slots - 1) / slots, 1);
-    tiles = tiling.full + (rest + tiling.tail - 1) / tiling.tail;
-  } else {
-    for (int i = 0; i < all.count; ++i) {
-      all.product[i].tile_begin = tiles;
-      tiles += (all.product[i].groups + most(all.product[i]) - 1) / most(all.product[i]);
-    }
-  }
-  launch(where, skinny<kGroups, kTiles>, dim3(static_cast<unsigned>(tiles)), dim3(kSplits * 32), kShared, all, tiling);
-}
-
-template <int kGroups, int kTiles>
-void allow() {
-  check(cudaFuncSetAttribute(skinny<kGroups, kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, kShared),
+template <int kTiles, int kStages, bool kStaged>
+void allow(int bytes) {
+  check(cudaFuncSetAttribute(skinny<kTiles, kStages, kStaged>, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes),
         "cudaFuncSetAttribute(skinny)");
 }
 
 }  // namespace
 
-int prepare_skinny(int multiprocessors) {
-  allow<4, 1>();
-  allow<2, 1>();
-  allow<4, 2>();
-  allow<2, 2>();
-  int blocks = 0;
-  check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocks, skinny<4, 1>, kSplits * 32, kShared),
-        "cudaOccupancyMaxActiveBlocksPerMultiprocessor");
-  return multiprocessors * blocks;
+void prepare_skinny(int shared_optin) {
+  allow<1, 5, true>(shared_optin);
+  allow<1, 4, true>(shared_optin);
+  allow<1, 3, true>(shared_optin);
+  allow<1, 4, false>(shared_optin);
+  allow<2, 4, false>(shared_optin);
 }
 
+bool leaves_runs(const Launch& where, const Products& all) {
+  return all.count == 1 && all.gated == nullptr && all.product[0].groups <= 2 * kWholeSets * where.multiprocessors;
+}
+
+// The longest rings that leave room for the activations; narrower blocks where shared memory is small.
 void run_skinny(const Launch& where, Products all) {
-  int groups = 0;
-  for (int i = 0; i < all.count; ++i) groups += all.product[i].groups;
-  const bool many = all.gated != nullptr || groups > 2 * where.skinny_blocks;  // more than one wave of blocks of two groups
-  if (all.m <= 8) {
-    many ? start<4, 1>(where, all) : start<2, 1>(where, all);
-  } else {
-    many ? start<4, 2>(where, all) : start<2, 2>(where, all);
+  Plan plan{};
+  for (int i = 0; i < (all.gated != nullptr ? 1 : all.count); ++i) {
+    all.product[i].tile_begin = plan.tiles;
+    plan.tiles += all.product[i].groups;
   }
+  for (const int warps : {all.runs != nullptr ? kSplitWarps : kWholeSets * kSplits, kSplits}) {
+    plan.warps = warps;
+    if (all.m > 8) {
+      if (start<2, 4, false>(where, all, plan)) return;
+    } else if (start<1, 5, true>(where, all, plan) || start<1, 4, true>(where, all, plan) ||
+               start<1, 3, true>(where, all, plan) || start<1, 4, false>(where, all, plan)) {
+      return;
+    }
+  }
+  check(cudaErrorInvalidConfiguration, "a product of few rows: shared memory");
 }
 
 }  // namespace paceline::ops::cuda

@@ -1,146 +1,229 @@
-// Products of many rows (prefill): a block computes 128 output rows for 64 tokens; each of its eight warps has 16 output rows
-// over all of K, run by run, in the order of sums that the skinny kernel has, so that a prompt's bits do not depend on its
-// company. Weights and activations of a block of 128 columns come through a ring of asynchronous copies.
+// Products of many rows (prefill). A block of four warps computes 128 output rows (BF16: 64) for 32 or 64 tokens, in the order of
+// sums that the skinny kernel has, so that a prompt's bits do not depend on its company: a warp has its output rows over all of
+// K, run by run, or, where output rows alone would not keep the device busy, one run, and leaves the runs to the reader. Weights
+// and activations of a block of 128 columns come through a ring of asynchronous copies.
 #include "ops/cuda/linear/fragments.cuh"
 #include "ops/cuda/linear/kernels.h"
 
 namespace paceline::ops::cuda {
 namespace {
 
-constexpr int kWarps = 8;
-constexpr int kTokens = 64;
-constexpr int kTiles = kTokens / 8;
-constexpr int kInputBytes = kTokens * kBlock * 2;  // activations of a stage
-constexpr int kWeightBytes = kWarps * 4096;        // BF16; FP8 takes half
-constexpr int kScalesAt = kInputBytes + kWeightBytes;
-constexpr int kScaleBytes = kWarps * 16;
-constexpr int kStageBytes = kInputBytes + kWeightBytes + kScaleBytes;
+constexpr int kWarps = 4;
+constexpr int kStages = 3;
+constexpr int kWarpBytes = 4096;  // weights of a warp in a stage: two groups of FP8, one of BF16
+constexpr int kScaleBytes = 32;   // of a warp in a stage
+
+template <int kTiles>
+struct Stage {
+  static constexpr int kTokens = 8 * kTiles;
+  static constexpr int kInputs = kTokens * kBlock * 2;
+  static constexpr int kScales = kInputs + kWarps * kWarpBytes;
+  static constexpr int kBytes = kScales + kWarps * kScaleBytes;
+};
 
 // Where a token's 16 bytes of a stage lie: the slot is permuted by the token, so that eight tokens hit different banks.
 __device__ __forceinline__ int input_offset(int token, int slot) { return token * kBlock * 2 + ((slot ^ (token % 8)) * 16); }
 
-template <bool kFp8, int kStages>
-__device__ void run(const Products& all, const Product& p, int first_group, int first_token, uint8_t* shared) {
-  constexpr int kBytes = kFp8 ? 2048 : 4096;
-  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-  const int group = first_group + warp;
-  const bool real = group < p.groups;
-  const uint8_t* source = p.data + static_cast<size_t>(real ? group : 0) * all.blocks * kBytes;
-  const float* scales = kFp8 ? p.scale + static_cast<size_t>(real ? group : 0) * all.blocks * 2 : nullptr;
-  const int tokens = min(kTokens, all.m - first_token);
+// One warp's copies: its weights, and its share of the block's activations.
+template <bool kFp8, int kTiles>
+class Feeder {
+ public:
+  static constexpr int kGroups = kFp8 ? 2 : 1;
+  static constexpr int kBytes = kWarpBytes / kGroups;
+  using Layout = Stage<kTiles>;
 
-  const auto fetch = [&](int block) {
-    if (block < all.blocks) {
-      uint8_t* stage = shared + (block % kStages) * kStageBytes;
+  __device__ Feeder(const Products& all, const Product& p, int group, int first_token, uint8_t* shared)
+      : all_(all), shared_(shared), warp_(threadIdx.x / 32), lane_(threadIdx.x % 32), first_token_(first_token) {
 #pragma unroll
-      for (int i = 0; i < kBytes; i += 512) {
-        copy_async(stage + kInputBytes + warp * kBytes + i + lane * 16,
-                   source + static_cast<size_t>(block) * kBytes + i + lane * 16, real);
+    for (int g = 0; g < kGroups; ++g) {
+      real_[g] = group + g < p.groups;
+      const size_t index = static_cast<size_t>(real_[g] ? group + g : 0) * all.blocks;
+      source_[g] = p.data + index * kBytes + lane_ * 16;
+      if (kFp8 && lane_ == g) scales_ = p.scale + index * 2;
+    }
+  }
+
+  __device__ __forceinline__ void fetch(int block, int end) {
+    if (block < end) {
+      uint8_t* stage = shared_ + next_ * Layout::kBytes;
+      uint8_t* weights = stage + Layout::kInputs + warp_ * kWarpBytes + lane_ * 16;
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+        for (int i = 0; i < kBytes; i += 512)
+          copy_async(weights + g * kBytes + i, source_[g] + static_cast<size_t>(block) * kBytes + i, real_[g]);
       }
-      if (kFp8 && lane == 0) copy_scales_async(stage + kScalesAt + warp * 16, scales + block * 2);
+      if (kFp8 && lane_ < kGroups)
+        copy_scales_async(stage + Layout::kScales + warp_ * kScaleBytes + lane_ * 8, scales_ + block * 2);
 #pragma unroll
-      for (int i = threadIdx.x; i < kTokens * 16; i += kWarps * 32) {
+      for (int i = threadIdx.x; i < Layout::kTokens * 16; i += kWarps * 32) {
         const int token = i / 16, slot = i % 16;
-        const bool there = token < tokens;
+        const bool there = first_token_ + token < all_.m;
         const uint16_t* from =
-            all.x + static_cast<size_t>(first_token + (there ? token : 0)) * all.ld_x + block * kBlock + slot * 8;
+            all_.x + static_cast<size_t>(there ? first_token_ + token : 0) * all_.ld_x + block * kBlock + slot * 8;
         copy_async(stage + input_offset(token, slot), from, there);
       }
+      next_ = next_ + 1 == kStages ? 0 : next_ + 1;
     }
     commit_copies();
-  };
-  for (int i = 0; i < kStages - 1; ++i) fetch(i);
+  }
 
-  float total[kTiles][4] = {};
-  int block = 0;
-#pragma unroll 1
-  for (int split = 0; split < kSplits; ++split) {
-    float acc[kTiles][4] = {};
-#pragma unroll 1
-    for (const int end = split_begin(all.blocks, split + 1); block < end; ++block) {
-      wait_copies<kStages - 2>();
-      __syncthreads();  // the stage is there for all warps, and the one before it is free again
-      fetch(block + kStages - 1);
-      const uint8_t* stage = shared + (block % kStages) * kStageBytes;
-      RowScales scale = {1.0f, 1.0f};
-      if constexpr (kFp8) scale = pick_scales(reinterpret_cast<const float*>(stage + kScalesAt + warp * 16), p.boundary, lane);
-      Chunk a[4];
+  // The oldest stage, once it is there for all warps.
+  __device__ __forceinline__ const uint8_t* take() {
+    wait_copies<kStages - 2>();
+    __syncthreads();  // and the stage before it is free again
+    const uint8_t* stage = shared_ + first_ * Layout::kBytes;
+    first_ = first_ + 1 == kStages ? 0 : first_ + 1;
+    return stage;
+  }
+
+ private:
+  const Products& all_;
+  uint8_t* shared_;
+  int warp_, lane_, first_token_;
+  const uint8_t* source_[kGroups];
+  bool real_[kGroups];
+  const float* scales_ = nullptr;  // of the group that this lane fetches for
+  int next_ = 0;
+  int first_ = 0;
+};
+
+template <bool kFp8, int kTiles>
+__device__ __forceinline__ void multiply(const uint8_t* stage, int boundary, int warp, int lane,
+                                         float (&acc)[kFp8 ? 2 : 1][kTiles][4]) {
+  constexpr int kGroups = kFp8 ? 2 : 1;
+  using Layout = Stage<kTiles>;
+  Chunk a[kGroups][4];
+  RowScales scale[kGroups];
 #pragma unroll
-      for (int j = 0; j < 4; ++j) a[j] = load_chunk<kFp8>(stage + kInputBytes + warp * kBytes, j, lane);
+  for (int g = 0; g < kGroups; ++g) {
+    scale[g] = {1.0f, 1.0f};
+    if constexpr (kFp8)
+      scale[g] =
+          pick_scales(reinterpret_cast<const float*>(stage + Layout::kScales + warp * kScaleBytes + g * 8), boundary, lane);
 #pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-        float c[4] = {}, d[4] = {};
+    for (int j = 0; j < 4; ++j)
+      a[g][j] = load_chunk<kFp8>(stage + Layout::kInputs + warp * kWarpBytes + g * (kWarpBytes / kGroups), j, lane);
+  }
 #pragma unroll
-        for (int j = 0; j < 4; ++j) {
-          const uint4 x = *reinterpret_cast<const uint4*>(stage + input_offset(t * 8 + lane / 4, j * 4 + lane % 4));
-          mma(c, a[j].first, x.x, x.y);
-          mma(d, a[j].second, x.z, x.w);
-        }
-        add_block(acc[t], c, d, scale);
+  for (int t = 0; t < kTiles; ++t) {
+    float c[kGroups][4] = {}, d[kGroups][4] = {};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const uint4 x = *reinterpret_cast<const uint4*>(stage + input_offset(t * 8 + lane / 4, j * 4 + lane % 4));
+#pragma unroll
+      for (int g = 0; g < kGroups; ++g) {
+        mma(c[g], a[g][j].first, x.x, x.y);
+        mma(d[g], a[g][j].second, x.z, x.w);
       }
     }
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) add_block(acc[g][t], c[g], d[g], scale[g]);
+  }
+}
+
+template <int kGroups, int kTiles>
+__device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], int group, int first_token, int m, int rows, int ld,
+                                      float* y) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int g = 0; g < kGroups; ++g) {
 #pragma unroll
     for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
-      for (int i = 0; i < 4; ++i) total[t][i] += acc[t][i];
-    }
-  }
-  wait_copies<0>();
-  if (!real) return;
-#pragma unroll
-  for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int token = first_token + t * 8 + (lane % 4) * 2 + i % 2;
-      const int n = group * kGroup + lane / 4 + (i / 2) * 8;
-      if (token < all.m && n < p.rows) p.y[static_cast<size_t>(token) * p.ld_y + n] = total[t][i];
+      for (int i = 0; i < 4; ++i) {
+        const int token = first_token + t * 8 + (lane % 4) * 2 + i % 2;
+        const int n = (group + g) * kGroup + lane / 4 + (i / 2) * 8;
+        if (token < m && n < rows) y[static_cast<size_t>(token) * ld + n] = sum[g][t][i];
+      }
     }
   }
 }
 
-template <int kStages>
-__global__ void __launch_bounds__(kWarps * 32) tiled(const __grid_constant__ Products all) {
+template <bool kFp8, int kTiles>
+__device__ void run(const Products& all, const Product& p, int first_group, int first_token, uint8_t* shared) {
+  constexpr int kGroups = kFp8 ? 2 : 1;
+  const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = first_group + warp * kGroups;
+  const bool alone = all.runs != nullptr;  // this block has one run
+  const int first_run = alone ? static_cast<int>(blockIdx.z) : 0, last_run = alone ? first_run + 1 : kSplits;
+  const int last = split_begin(all.blocks, last_run);
+  Feeder<kFp8, kTiles> feeder(all, p, group, first_token, shared);
+  int block = split_begin(all.blocks, first_run);
+  for (int i = 0; i < kStages - 1; ++i) feeder.fetch(block + i, last);
+
+  float total[kGroups][kTiles][4] = {};
+#pragma unroll 1
+  for (int split = first_run; split < last_run; ++split) {
+    float acc[kGroups][kTiles][4] = {};
+#pragma unroll 1
+    for (const int end = split_begin(all.blocks, split + 1); block < end; ++block) {
+      const uint8_t* stage = feeder.take();
+      feeder.fetch(block + kStages - 1, last);
+      multiply<kFp8, kTiles>(stage, p.boundary, warp, lane, acc);
+    }
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total[g][t][i] += acc[g][t][i];
+      }
+    }
+  }
+  wait_copies<0>();
+  float* y = alone ? all.runs + static_cast<size_t>(first_run) * all.m * p.rows : p.y;
+  store<kGroups, kTiles>(total, group, first_token, all.m, p.rows, alone ? p.rows : p.ld_y, y);
+}
+
+template <int kTiles>
+__global__ void __launch_bounds__(kWarps * 32, kTiles == 4 ? 3 : 2) tiled(const __grid_constant__ Products all) {
   extern __shared__ __align__(128) uint8_t shared[];
   let_next_start();
   wait_for_inputs();
   int i = 0;
   while (i + 1 < all.count && static_cast<int>(blockIdx.y) >= all.product[i + 1].tile_begin) ++i;
   const Product& p = all.product[i];
-  const int first_group = (static_cast<int>(blockIdx.y) - p.tile_begin) * kWarps;
-  const int first_token =
-      static_cast<int>(blockIdx.x) * kTokens;  // fastest: blocks of the same weights run together and meet in L2
+  const int tile = static_cast<int>(blockIdx.y) - p.tile_begin;
+  // Tokens are the fastest: blocks of the same weights run together and meet in the second-level cache.
+  const int first_token = static_cast<int>(blockIdx.x) * Stage<kTiles>::kTokens;
   if (p.scale != nullptr) {
-    run<true, kStages>(all, p, first_group, first_token, shared);
+    run<true, kTiles>(all, p, tile * kWarps * 2, first_token, shared);
   } else {
-    run<false, kStages>(all, p, first_group, first_token, shared);
+    run<false, kTiles>(all, p, tile * kWarps, first_token, shared);
   }
+}
+
+template <int kTiles>
+void start(const Launch& where, const Products& all, int tiles) {
+  const int tokens = Stage<kTiles>::kTokens;
+  const dim3 grid(static_cast<unsigned>((all.m + tokens - 1) / tokens), static_cast<unsigned>(tiles),
+                  all.runs != nullptr ? static_cast<unsigned>(kSplits) : 1u);
+  launch(where, tiled<kTiles>, grid, dim3(kWarps * 32), static_cast<size_t>(kStages) * Stage<kTiles>::kBytes, all);
+}
+
+template <int kTiles>
+void allow(int shared_optin) {
+  constexpr int kNeeded = kStages * Stage<kTiles>::kBytes;
+  if (kNeeded > shared_optin) return;
+  check(cudaFuncSetAttribute(tiled<kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, kNeeded), "cudaFuncSetAttribute(tiled)");
 }
 
 }  // namespace
 
-void prepare_tiled() {
-  int device = 0, most = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device), "cudaDeviceGetAttribute");
-  check(cudaFuncSetAttribute(tiled<2>, cudaFuncAttributeMaxDynamicSharedMemorySize, 2 * kStageBytes),
-        "cudaFuncSetAttribute(tiled)");
-  if (most < 4 * kStageBytes) return;
-  check(cudaFuncSetAttribute(tiled<4>, cudaFuncAttributeMaxDynamicSharedMemorySize, 4 * kStageBytes),
-        "cudaFuncSetAttribute(tiled)");
+void prepare_tiled(int shared_optin) {
+  allow<4>(shared_optin);
+  allow<8>(shared_optin);
 }
 
 void run_tiled(const Launch& where, Products all) {
   int tiles = 0;
   for (int i = 0; i < all.count; ++i) {
+    const int groups = kWarps * (all.product[i].scale != nullptr ? 2 : 1);
     all.product[i].tile_begin = tiles;
-    tiles += (all.product[i].groups + kWarps - 1) / kWarps;
+    tiles += (all.product[i].groups + groups - 1) / groups;
   }
-  const dim3 grid(static_cast<unsigned>((all.m + kTokens - 1) / kTokens), static_cast<unsigned>(tiles));
-  if (where.shared_optin >= 4 * kStageBytes) {
-    launch(where, tiled<4>, grid, dim3(kWarps * 32), 4 * kStageBytes, all);
-  } else {
-    launch(where, tiled<2>, grid, dim3(kWarps * 32), 2 * kStageBytes, all);
-  }
+  const bool narrow_tokens = all.m <= Stage<4>::kTokens || where.shared_optin < kStages * Stage<8>::kBytes;
+  narrow_tokens ? start<4>(where, all, tiles) : start<8>(where, all, tiles);
 }
 
 }  // namespace paceline::ops::cuda
