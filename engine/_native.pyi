@@ -95,6 +95,10 @@ class Engine:
     def set_matrix(self, rank: int, name: str, parts: Sequence[MatrixPart]) -> None: ...
     def set_vector(self, rank: int, name: str, values: npt.NDArray[np.float32]) -> None: ...  # 1-D, or 2-D for "conv"
     def set_embedding(self, table: npt.NDArray[Any], dtype: str) -> None: ...  # shared by ranks, kept alive, not copied
+    # Random numbers made on the device in place of a checkpoint's, the same for the same seed; WeightError on the CPU.
+    # dtype: "bf16", or "f8_e4m3" with block scales of its own. The embedding is bf16.
+    def make_random_matrix(self, rank: int, name: str, dtype: str, seed: int) -> None: ...
+    def make_random_embedding(self, seed: int) -> None: ...
     def finish_loading(self) -> None: ...  # raises WeightError naming what is missing; starts the scheduler
     def submit(
         self,
@@ -128,7 +132,7 @@ class Engine:
     def reset_peaks(self) -> None: ...  # peaks start from what is now, the histogram from nothing; counters go on
     def memory(self) -> dict[str, int]: ...  # bytes: weights, kv_cache, state, scratch
     def step_bytes(self, rows: int, context: int) -> int: ...  # bytes a decode step must read: weights once, caches per row
-    def facts(self) -> dict[str, Any]: ...  # isa (resolved), tp, slots (in use), threads_per_rank, oversubscribed
+    def facts(self) -> dict[str, Any]: ...  # isa (in use; "cuda" on a GPU), tp, slots, threads_per_rank, oversubscribed
     def close(self) -> None: ...  # ends every request with a definite outcome, gives the memory back; idempotent
 
 class Request:

@@ -8,7 +8,7 @@ from engine.errors import ConfigError
 
 Mode = Literal["serial", "batch"]
 MODES: tuple[str, ...] = get_args(Mode)
-_DEVICES = re.compile(r"cpu|cuda(:\d+(,\d+)*)?")
+_DEVICES = re.compile(r"cpu|cuda(:\d+(,\d+)*)?")  # lists have no engine yet, see device
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,18 @@ class SessionOptions:
             raise ConfigError(
                 f"option isa: found {self.isa!r}; allowed: auto, or the name of a kernel path that build_info() lists"
             )
+
+    @property
+    def device(self) -> str:
+        """The one device, as the native engine names it: `cuda` means `cuda:0`. Raises ConfigError where several are named."""
+        if "," in self.devices:
+            numbers = self.devices.partition(":")[2].split(",")
+            what = "several ranks on one GPU" if len(set(numbers)) < len(numbers) else "several GPUs"
+            raise ConfigError(
+                f"option devices: found {self.devices!r}: tensor parallelism over {what} has not landed yet; "
+                f"allowed: cpu, or one device, as in cuda:{numbers[0]}"
+            )
+        return "cuda:0" if self.devices == "cuda" else self.devices
 
     @property
     def running_limit(self) -> int:

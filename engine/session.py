@@ -12,9 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from engine import binding
+from engine.checkpoint import on_device
 from engine.checkpoint.index import Checkpoint
 from engine.checkpoint.load import Source, load
-from engine.checkpoint.synthetic import resolve
+from engine.checkpoint.shapes import Shape
+from engine.checkpoint.synthetic import resolve, size_of
 from engine.config import ModelConfig, check_context, check_ranks, read_config
 from engine.errors import ConfigError, EngineClosed, RequestFailed, RequestRefused
 from engine.handle import Generation, Handle, OnToken
@@ -35,7 +37,7 @@ class SessionFacts:
     tp: int
     slots: int  # requests that can run at once
     context: int  # positions a slot can hold
-    isa: str  # CPU kernel path in use
+    isa: str  # CPU kernel path in use, or cuda
     threads_per_rank: int
     load_seconds: float
 
@@ -81,9 +83,12 @@ class Session:
     def open(cls, checkpoint: str | Path, options: SessionOptions, *, cache: Path | None = None) -> "Session":
         """Load a Hugging Face folder, or `synthetic:<shape>[@seed]` (kept under `cache`, see synthetic.resolve).
 
-        Raises CheckpointError, ConfigError, OutOfMemory, or BindingError when the compiled module does not fit.
+        On a GPU a synthetic one that is too large for a disk is made on the device. Raises CheckpointError, ConfigError,
+        OutOfMemory, or BindingError when the compiled module does not fit.
         """
         started = time.monotonic()
+        if made := on_device.made_on_device(checkpoint, options.devices):
+            return cls._make(*made, options, started)
         folder = resolve(checkpoint, cache)
         config = read_config(folder)
         return cls.load(Source(config, Checkpoint(folder)), options, started)
@@ -92,15 +97,23 @@ class Session:
     def load(cls, source: Source, options: SessionOptions, started: float | None = None) -> "Session":
         """Serve a checkpoint that is open already. `started`: the monotonic instant that load_seconds counts from."""
         started = time.monotonic() if started is None else started
-        _check(source.config, options)
-        native = binding.native()
-        with binding.translated():
-            engine = native.Engine(
-                native.ModelConfig(**source.config.native_fields()), _native_options(options, source.weight_bytes(options.tp))
-            )
+        engine = _engine(source.config, options, source.weight_bytes(options.tp))
         try:
             load(engine, source, options.tp)
-            facts = _facts(engine, source, options, time.monotonic() - started)
+            told = (source.checkpoint.digest(), source.names.said())
+            facts = _facts(engine, source.config, told, options, time.monotonic() - started)
+        except BaseException:
+            engine.close()
+            raise
+        return cls(engine, facts)
+
+    @classmethod
+    def _make(cls, shape: Shape, seed: int, options: SessionOptions, started: float) -> "Session":
+        config = shape.config()
+        engine = _engine(config, options, size_of(shape))
+        try:
+            on_device.fill(engine, shape, seed)
+            facts = _facts(engine, config, (on_device.digest(shape, seed), ""), options, time.monotonic() - started)
         except BaseException:
             engine.close()
             raise
@@ -204,11 +217,19 @@ class Session:
             self.close()
 
 
+def _engine(config: ModelConfig, options: SessionOptions, weight_bytes: int) -> Any:
+    """The native engine, with its caches and without its weights."""
+    _check(config, options)
+    native = binding.native()
+    with binding.translated():
+        return native.Engine(native.ModelConfig(**config.native_fields()), _native_options(options, weight_bytes))
+
+
 def _check(config: ModelConfig, options: SessionOptions) -> None:
     check_ranks(config, options.tp)
     check_context(config, options.context)
     backends = binding.build_info().get("backends", [])
-    backend = options.devices.partition(":")[0]
+    backend = options.device.partition(":")[0]
     if backend not in backends:
         raise ConfigError(f"option devices: found {options.devices!r}; this build has: {', '.join(backends)}")
     paths = binding.native().isa_paths()
@@ -227,19 +248,20 @@ def _native_options(options: SessionOptions, weight_bytes: int) -> Any:
         prefill_rows=options.prefill_rows,
         queue_limit=options.queue_limit,
         isa=options.isa,
-        device=options.devices,
+        device=options.device,
         weight_bytes=weight_bytes,  # so that what does not fit is refused before anything is allocated
     )
 
 
-def _facts(engine: Any, source: Source, options: SessionOptions, seconds: float) -> SessionFacts:
+def _facts(engine: Any, config: ModelConfig, told: tuple[str, str], options: SessionOptions, seconds: float) -> SessionFacts:
+    """`told`: the checkpoint's digest, and what was skipped of it."""
     raw = engine.facts()
     return SessionFacts(
-        model=source.config.name,
-        family=source.config.family,
-        checkpoint_digest=source.checkpoint.digest(),
-        skipped=source.names.said(),
-        vocab_size=source.config.vocab_size,
+        model=config.name,
+        family=config.family,
+        checkpoint_digest=told[0],
+        skipped=told[1],
+        vocab_size=config.vocab_size,
         tp=options.tp,
         slots=options.running_limit,
         context=options.context,

@@ -75,7 +75,7 @@ def build_engine(
     """
     source = source or describe_source(repo)
     compiler = find_compiler(host.compiler)
-    key = _key(source.tree, compiler, host.flags)
+    key = _key(source.tree, compiler, host)
     builds = host.cache / "builds"
     builds.mkdir(parents=True, exist_ok=True)
     folder = builds / key
@@ -142,6 +142,8 @@ def _compile(repo: Path, tree: str, work: Path, compiler: Path, host: HostSettin
     ]
     commands[0] += [f"-DCMAKE_MAKE_PROGRAM={ninja}", f"-DCMAKE_CXX_COMPILER={compiler}", f"-DCMAKE_CXX_FLAGS={host.flags}"]
     commands[0] += [f"-DPython_EXECUTABLE={sys.executable}", f"-Dpybind11_DIR={pybind11.get_cmake_dir()}"]
+    if host.cuda:
+        commands[0] += ["-DPACELINE_CUDA=ON", f"-DPACELINE_CUDA_ARCHITECTURES={host.cuda}"]
     for command in commands:
         _run(command, log, 60 * host.build_minutes)
     shutil.copytree(sources / "engine", out / "engine", dirs_exist_ok=True)
@@ -212,9 +214,10 @@ def find_tool(name: str) -> Path:
     return Path(found)
 
 
-def _key(tree: str, compiler: Path, flags: str) -> str:
+def _key(tree: str, compiler: Path, host: HostSettings) -> str:
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False).stdout.partition("\n")[0]
-    parts = (BUILD_VERSION, tree, compiler.resolve(), version, _BUILD_TYPE, flags, sysconfig.get_config_var("SOABI"))
+    parts = [BUILD_VERSION, tree, compiler.resolve(), version, _BUILD_TYPE, host.flags, sysconfig.get_config_var("SOABI")]
+    parts += [f"cuda {host.cuda}"] if host.cuda else []
     return hashlib.sha256("\0".join(map(str, parts)).encode()).hexdigest()[:24]
 
 

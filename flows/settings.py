@@ -104,6 +104,11 @@ class HostSettings(FromTable):
     flags: str = Field(
         default_factory=lambda: os.environ.get("CXXFLAGS", ""), description="More flags for the compiler. Left out: $CXXFLAGS."
     )
+    cuda: str = Field(
+        default="",
+        pattern=r"^[0-9a-z;-]*$",
+        description="GPU architectures to build the CUDA backend for, in CMake's words (90a-real;75-virtual). Left out: none.",
+    )
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
     wait_minutes: float = Field(
         default=0.0,

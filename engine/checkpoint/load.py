@@ -174,12 +174,16 @@ def vector_values(source: Source, shard_: Shard, name: str) -> npt.NDArray[np.fl
     the family stores w, except the gated norm of a linear layer, which is plain.
     """
     parts = [source.vector(piece.tensor)[piece.rows[0] : piece.rows[1]] for piece in shard_.vectors[name]]
-    values = np.concatenate(parts)
+    return vector_of(name, np.concatenate(parts), source.config.norm_offset)
+
+
+def vector_of(name: str, values: npt.NDArray[np.float32], norm_offset: float) -> npt.NDArray[np.float32]:
+    """What the native vector `name` holds, from what is stored, widened."""
     kind = name.rsplit(".", 1)[-1]
     if kind == "conv":
         values = values.reshape(values.shape[0], -1)
     elif kind in ("input_norm", "post_norm", "q_norm", "k_norm", "norm"):
-        values = values + np.float32(source.config.norm_offset)
+        values = values + np.float32(norm_offset)
     return np.ascontiguousarray(values)
 
 

@@ -76,6 +76,12 @@ def size_of(shape: Shape | str) -> int:
     return sum(group.size for group in _groups(find_shape(shape) if isinstance(shape, str) else shape, 0))
 
 
+def vector(shape: Shape, seed: int, plain: str) -> npt.NDArray[Any]:
+    """One vector as it is stored, by its plain name: float32, or bfloat16 as uint16."""
+    config = shape.config()
+    return _vector(seed, plain, vector_shapes(config)[plain], config.norm_offset)[0]
+
+
 def _groups(shape: Shape, seed: int) -> list[Group]:
     config = shape.config()
     ignored = tuple(f"{module}.weight" for module in shape.ignored_modules())

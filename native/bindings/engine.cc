@@ -55,6 +55,17 @@ void set_embedding(PyEngine& self, const py::array& table, const std::string& dt
   self.embedding = table;
 }
 
+void make_random_matrix(PyEngine& self, int rank, const std::string& name, const std::string& dtype, uint64_t seed) {
+  check<WeightError>(dtype == "bf16" || dtype == "f8_e4m3", "dtype = \"", dtype, "\" is unknown: it must be bf16 or f8_e4m3");
+  const py::gil_scoped_release release;
+  self.engine->make_random_matrix(rank, name, dtype == "bf16" ? DType::kBF16 : DType::kF8E4M3, seed);
+}
+
+void make_random_embedding(PyEngine& self, uint64_t seed) {
+  const py::gil_scoped_release release;
+  self.engine->make_random_embedding(seed);
+}
+
 void finish_loading(PyEngine& self) {
   const py::gil_scoped_release release;
   self.engine->finish_loading();
@@ -130,7 +141,7 @@ py::dict memory(const PyEngine& self) {
 py::dict facts(const PyEngine& self) {
   const runtime::EngineOptions& options = self.engine->options();
   py::dict result;
-  result["isa"] = ops::resolve_isa(options.isa);
+  result["isa"] = options.device == "cpu" ? ops::resolve_isa(options.isa) : "cuda";
   result["tp"] = options.tp;
   result["slots"] = runtime::slots_in_use(options);
   result["threads_per_rank"] = runtime::threads_per_rank(options);
@@ -169,6 +180,8 @@ void bind_engine(py::module_& module) {
       .def("set_matrix", &set_matrix, py::arg("rank"), py::arg("name"), py::arg("parts"))
       .def("set_vector", &set_vector, py::arg("rank"), py::arg("name"), py::arg("values"))
       .def("set_embedding", &set_embedding, py::arg("table"), py::arg("dtype"))
+      .def("make_random_matrix", &make_random_matrix, py::arg("rank"), py::arg("name"), py::arg("dtype"), py::arg("seed"))
+      .def("make_random_embedding", &make_random_embedding, py::arg("seed"))
       .def("finish_loading", &finish_loading)
       .def(
           "submit",

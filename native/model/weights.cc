@@ -79,6 +79,15 @@ void WeightStore::set_matrix(const std::string& name, std::span<const MatrixPart
   matrix_bytes_ += entry.matrix->bytes();
 }
 
+void WeightStore::make_random(const std::string& name, DType dtype, uint64_t seed, ops::Ops& ops) {
+  Entry& entry = claim(name, TensorKind::kMatrix);
+  check<WeightError>(dtype == DType::kBF16 || dtype == DType::kF8E4M3, where(name), ": random numbers are bf16 or f8_e4m3");
+  entry.matrix = ops.make_random({.part_rows = entry.spec.part_rows, .cols = entry.spec.cols, .dtype = dtype, .seed = seed});
+  check<WeightError>(entry.matrix != nullptr, where(name), ": this backend makes no random weights");
+  bytes_ += entry.matrix->bytes();
+  matrix_bytes_ += entry.matrix->bytes();
+}
+
 void WeightStore::set_vector(const std::string& name, std::span<const float> values, std::span<const int64_t> shape,
                              ops::Ops& ops) {
   Entry& entry = claim(name, TensorKind::kVector);

@@ -42,6 +42,9 @@ class WeightStore {
   // As above, for float32 values of the given shape (1-D, or 2-D).
   void set_vector(const std::string& name, std::span<const float> values, std::span<const int64_t> shape, ops::Ops& ops);
 
+  // A matrix of random numbers of that type, made by the backend. Throws WeightError as above, and where the backend makes none.
+  void make_random(const std::string& name, DType dtype, uint64_t seed, ops::Ops& ops);
+
   std::vector<std::string> missing() const;  // in the schema's order
 
   const ops::Linear* matrix(const std::string& name) const;  // must have been set

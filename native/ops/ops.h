@@ -47,6 +47,13 @@ class Linear {
   virtual size_t bytes() const = 0;  // what one pass over it reads
 };
 
+struct RandomMatrix {                  // a weight that exists for the time its product takes
+  std::span<const int64_t> part_rows;  // output features, part by part
+  int64_t cols;                        // input features
+  DType dtype;                         // kBF16, or kF8E4M3 with block scales of its own
+  uint64_t seed;
+};
+
 struct LinearJob {  // one of several products of the same input
   const Linear* weight;
   float* y;  // [rows, ld_y]
@@ -112,6 +119,13 @@ class Ops {
 
   virtual std::unique_ptr<Linear> pack(std::span<const LinearPart> parts) = 0;  // throws base Error on an unsupported type
   virtual std::unique_ptr<Buffer> allocate(size_t bytes) = 0;
+  // Random numbers made where they lie, the same for the same seed: a weight whose products of inputs around one are around one,
+  // and a table of bfloat16 around one, which the backend keeps. Null where the backend does not make them.
+  virtual std::unique_ptr<Linear> make_random(const RandomMatrix&) { return nullptr; }
+  virtual const void* make_random_table(int64_t count, uint64_t seed) {
+    (void)count, (void)seed;
+    return nullptr;
+  }
   // Where the backend reads a table that lies in host memory and stays there: the table itself, or a copy on the device.
   virtual const void* place(const void* host, size_t bytes) {
     (void)bytes;

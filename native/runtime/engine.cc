@@ -62,6 +62,18 @@ void Engine::set_embedding(const model::Embedding& embedding, int64_t rows, int6
   ranks_->set_embedding(embedding, rows, cols);
 }
 
+void Engine::make_random_matrix(int rank, const std::string& name, DType dtype, uint64_t seed) {
+  const std::shared_lock lock(phase_mutex_);
+  require_loading();
+  ranks_->make_random_matrix(rank, name, dtype, seed);
+}
+
+void Engine::make_random_embedding(uint64_t seed) {
+  const std::shared_lock lock(phase_mutex_);
+  require_loading();
+  ranks_->make_random_embedding(seed);
+}
+
 void Engine::finish_loading() {
   const std::unique_lock lock(phase_mutex_);
   require_loading();

@@ -31,6 +31,8 @@ class Engine {
   void set_matrix(int rank, const std::string& name, std::span<const model::MatrixPart> parts);
   void set_vector(int rank, const std::string& name, std::span<const float> values, std::span<const int64_t> shape);
   void set_embedding(const model::Embedding& embedding, int64_t rows, int64_t cols);
+  void make_random_matrix(int rank, const std::string& name, DType dtype, uint64_t seed);
+  void make_random_embedding(uint64_t seed);
   void finish_loading();
 
   // Serving, from any thread, after finish_loading. Throw RequestRefused, EngineClosed, Error.

@@ -63,6 +63,21 @@ void RankGroup::set_embedding(const model::Embedding& embedding, int64_t rows, i
   embedding_ = embedding;
 }
 
+void RankGroup::make_random_matrix(int rank, const std::string& name, DType dtype, uint64_t seed) {
+  model::RankModel& target = rank_model(rank);
+  const std::lock_guard lock(*loading_[static_cast<size_t>(rank)]);
+  target.weights().make_random(name, dtype, seed, target.ops());
+}
+
+void RankGroup::make_random_embedding(uint64_t seed) {
+  check<WeightError>(ranks() == 1, "tensor embed: a random one serves one rank, the engine has ", ranks());
+  const int64_t count = int64_t{config_.vocab_size} * config_.hidden_size;
+  const std::lock_guard lock(embedding_mutex_);
+  check<WeightError>(embedding_.table == nullptr, "tensor embed: set twice");
+  embedding_ = {.table = models_[0]->ops().make_random_table(count, seed), .dtype = DType::kBF16};
+  check<WeightError>(embedding_.table != nullptr, "tensor embed: this backend makes no random weights");
+}
+
 void RankGroup::finish_loading() {
   std::string names;
   int missing = 0;

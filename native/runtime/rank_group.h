@@ -32,7 +32,9 @@ class RankGroup {
   void set_matrix(int rank, const std::string& name, std::span<const model::MatrixPart> parts);
   void set_vector(int rank, const std::string& name, std::span<const float> values, std::span<const int64_t> shape);
   void set_embedding(const model::Embedding& embedding, int64_t rows, int64_t cols);
-  void finish_loading();  // names every tensor that is missing
+  void make_random_matrix(int rank, const std::string& name, DType dtype, uint64_t seed);
+  void make_random_embedding(uint64_t seed);  // of a lone rank
+  void finish_loading();                      // names every tensor that is missing
 
   // Runs a step; one caller at a time. Throws RankFailure with the error of the rank that failed, then and ever after.
   void run(const model::Step& step, model::StepOutput& output);

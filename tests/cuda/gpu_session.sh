@@ -6,10 +6,20 @@
 #   speed      the products and steps of the 27B shape
 #   sanitize   compute-sanitizer over the checks, quick sizes
 #   turing     the checks on code that was compiled for compute capability 7.5 alone
+#   install    unpack the wheels of WHEELS (default: .whl) where there are any, build the engine with the CUDA backend
+#   wheel      pip install of the whole package with the CUDA backend
+#   oracle     CUDA logits against our float32 reference and, where it is there, transformers
+#   parity     the CPU against CUDA; serial against batch, bit by bit
+#   fill27b    one session of the 27B shape: made on the device, asked for eight requests
+#   suite27b   the plan of the 27B shape: PLAN (default: made here), BUDGET minutes (default 8); PAIRS of processes (default 5)
+#
+# oracle, parity, fill27b and suite27b need install. COMMIT names the commit where git cannot tell it (a copied tree).
 set -u
 cd "$(dirname "$0")/../.." || exit 2
-OUT=${OUT:-$PWD/build/gpu}
-JOBS=${JOBS:-$(nproc)}
+export OUT=${OUT:-$PWD/build/gpu}
+export JOBS=${JOBS:-$(nproc)} PYTHON=${PYTHON:-python3} WHEELS=${WHEELS:-.whl} COMMIT=${COMMIT:-}
+export SITE=$PWD/build/gpu-site ENGINE=$PWD/build/gpu-engine
+export PYTHONPATH=$SITE:$PWD PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 mkdir -p "$OUT"
 summary=()
 
@@ -28,11 +38,95 @@ build_checks() {  # build_checks FOLDER ARCHITECTURES
   cmake -S native -B "$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DPACELINE_CUDA=ON -DPACELINE_PYTHON=OFF \
     -DPACELINE_CUDA_ARCHITECTURES="$2" && cmake --build "$1" --target paceline_cuda_test -j "$JOBS"
 }
-export -f build_checks
-export JOBS
+
+install_engine() {
+  if compgen -G "$WHEELS/*.whl" >/dev/null; then
+    "$PYTHON" -m pip install -q --no-index --no-deps --no-compile --upgrade --target "$SITE" "$WHEELS"/*.whl || return
+  fi
+  PACELINE_CUDA=$NATIVE-real PACELINE_CACHE=$PWD/build/gpu-cache "$PYTHON" - <<'PY'
+import json, os
+from pathlib import Path
+from flows.build import build_engine
+from flows.settings import load_host
+from flows.source import find_repo
+
+host = load_host()
+build, source = build_engine(find_repo(host.repo), host, Path(os.environ["OUT"], "engine-build.log"))
+if os.environ["COMMIT"] and source.commit == "unknown":
+    description = build.folder / "build.json"
+    info = json.loads(description.read_text()) | {"commit": os.environ["COMMIT"]}
+    description.write_text(json.dumps(info, indent=1) + "\n")
+link = Path(os.environ["ENGINE"])
+link.unlink(missing_ok=True)
+link.symlink_to(build.folder)
+print(build.folder, build.info["compiler"], sep="\n")
+PY
+}
+
+install_wheel() {
+  "$PYTHON" -m pip install --no-deps --no-build-isolation --no-index --target build/gpu-wheel -C cmake.define.PACELINE_CUDA=ON \
+    -C cmake.define.PACELINE_CUDA_ARCHITECTURES="$NATIVE-real" . &&
+    cd / && PYTHONPATH=$OLDPWD/build/gpu-wheel:$SITE "$PYTHON" -c '
+import engine, engine.binding as b
+print(engine.__file__, b.build_info()["backends"], b.native().devices())
+assert "cuda" in b.build_info()["backends"] and b.native().devices()'
+}
+
+oracle() {
+  local status=0 checkpoint
+  for checkpoint in tiny tiny-hybrid tiny-fp8 small small-fp8 small-dense; do
+    "$PYTHON" -P -m flows.measurements.check --build "$ENGINE" --checkpoint "synthetic:$checkpoint" --devices cuda:0 \
+      --cache build/gpu-cache 2>/dev/null || status=1
+  done
+  if "$PYTHON" -c 'import transformers' 2>/dev/null; then
+    PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" tests/cuda/oracle.py || status=1
+  else
+    echo "transformers is not here: our own reference alone"
+  fi
+  return $status
+}
+
+parity() { PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" tests/cuda/parity.py; }
+
+fill27b() {
+  PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" - <<'PY'
+import time
+import numpy as np
+from engine import Session, SessionOptions
+
+with Session.open("synthetic:qwen3.5-27b-fp8", SessionOptions(mode="batch", devices="cuda:0")) as session:
+    print(session.facts, {name: f"{size / 1e9:.2f} GB" for name, size in session.memory().items()}, sep="\n")
+    draw = np.random.default_rng(1)
+    prompts = [draw.integers(0, session.facts.vocab_size, 16).tolist() for _ in range(8)]
+    probe = session.generate(prompts[:1], 1, keep_logits=True)[0].logits
+    assert np.isfinite(probe).all()
+    print(f"logits: deviation {probe.std():.3f}, largest {probe.max():.3f}")
+    for count in (1, 2, 4, 8):
+        walls = []
+        for _ in range(4):
+            begin = time.perf_counter()
+            results = session.generate(prompts[:count], 32)
+            walls.append(time.perf_counter() - begin)
+        wall = sorted(walls[1:])[1]
+        print(f"{count} requests of 16+32: {wall * 1e3:.1f} ms, {count * 32 / wall:.1f} tok/s; first: {results[0].tokens[:8]}")
+PY
+}
+
+suite27b() {
+  local plan=${PLAN:-$OUT/plan.json}
+  [ -f "$plan" ] || "$PYTHON" -m flows.cli plan --checkpoint synthetic:qwen3.5-27b-fp8 --devices cuda:0 --tp 1 --levels 2,4,8 \
+    --pairs "${PAIRS:-5}" --out "$plan" || return
+  "$PYTHON" -m flows.measurements.suite "$plan" "$OUT/run27b" --build "$ENGINE" --budget-minutes "${BUDGET:-8}" \
+    --deadline-minutes 3
+  local status=$?
+  rm -rf "$OUT/run27b"  # its archive stays
+  return $status
+}
+export -f build_checks install_engine install_wheel oracle parity fill27b suite27b
 
 NATIVE=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .)
 case "$NATIVE" in 90) NATIVE=90a ;; "") NATIVE=90a ;; esac
+export NATIVE
 CHECKS=build/cuda-checks
 
 checks() { [ -x "$CHECKS/ops/cuda/paceline_cuda_test" ] || run build-checks 240 bash -c "build_checks $CHECKS $NATIVE-real"; }
@@ -51,7 +145,13 @@ for stage in "${@:-kernels}"; do
       run build-turing 240 bash -c "build_checks build/cuda-turing 75-virtual" &&
         run turing 180 build/cuda-turing/ops/cuda/paceline_cuda_test quick
       ;;
-    *) echo "stage \"$stage\" is unknown: kernels, speed, sanitize, turing" >&2; exit 2 ;;
+    install) run install 240 bash -c install_engine ;;
+    wheel) run wheel 240 bash -c install_wheel ;;
+    oracle) run oracle 240 bash -c oracle ;;
+    parity) run parity 240 bash -c parity ;;
+    fill27b) run fill27b 120 bash -c fill27b ;;
+    suite27b) run suite27b $((${BUDGET:-8} * 60 + 60)) bash -c suite27b ;;
+    *) sed -n '5,15p' "$0" >&2; echo "stage \"$stage\" is unknown" >&2; exit 2 ;;
   esac
 done
 

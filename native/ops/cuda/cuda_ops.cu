@@ -7,6 +7,7 @@
 #include "ops/cuda/attention.h"
 #include "ops/cuda/delta_net.h"
 #include "ops/cuda/elementwise.h"
+#include "ops/cuda/random.h"
 
 namespace paceline::ops::cuda {
 namespace {
@@ -83,6 +84,20 @@ void CudaOps::enter() { check(cudaSetDevice(device_), "cudaSetDevice"); }
 std::unique_ptr<Linear> CudaOps::pack(std::span<const LinearPart> parts) {
   enter();
   return packer_->pack(parts, weights_);
+}
+
+std::unique_ptr<Linear> CudaOps::make_random(const RandomMatrix& matrix) {
+  enter();
+  return packer_->make_random(matrix, weights_);
+}
+
+const void* CudaOps::make_random_table(int64_t count, uint64_t seed) {
+  enter();
+  auto buffer = std::make_unique<DeviceBuffer>(static_cast<size_t>(count) * sizeof(uint16_t), where_.stream);
+  run_random(where_, DType::kBF16, seed, 0, count, 1.0f, buffer->data());
+  const void* table = buffer->data();
+  placed_[table] = std::move(buffer);  // so that it counts as placed where it is
+  return table;
 }
 
 std::unique_ptr<Buffer> CudaOps::allocate(size_t bytes) {

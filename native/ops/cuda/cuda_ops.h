@@ -39,6 +39,8 @@ class CudaOps final : public Ops {
 
   std::unique_ptr<Linear> pack(std::span<const LinearPart> parts) override;
   std::unique_ptr<Buffer> allocate(size_t bytes) override;
+  std::unique_ptr<Linear> make_random(const RandomMatrix& matrix) override;
+  const void* make_random_table(int64_t count, uint64_t seed) override;
   const void* place(const void* host, size_t bytes) override;
   void upload(void* to, const void* from_host, size_t bytes) override;
   void download(void* to_host, const void* from, size_t bytes) override;

@@ -270,9 +270,17 @@ __device__ void store_chunk(const DeltaNetJob& job, const Run& run, int first, i
   }
 }
 
+// State columns from `first` on, which later passes read, to the second-level cache.
+__device__ void prefetch(const float* state, int first, int dv, int dk) {
+  constexpr int kLine = 32;  // floats
+  for (int i = first * dk + static_cast<int>(threadIdx.x) * kLine; i < dv * dk; i += kThreads * kLine)
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(state + i));
+}
+
 template <int kPerLane>
-__global__ void __launch_bounds__(kThreads, 1) delta_net(const __grid_constant__ DeltaNetJob job) {
-  constexpr int kColumns = kPerLane == 8 ? 4 : 16;  // as many as registers hold
+__global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__ DeltaNetJob job) {
+  constexpr int kColumns =
+      kPerLane == 8 ? 4 : 8;  // few enough for three blocks on a multiprocessor, which hide each other's waits
   extern __shared__ __align__(16) float memory[];
   let_next_start();
   const int begin = static_cast<int>(blockIdx.y);
@@ -293,6 +301,7 @@ __global__ void __launch_bounds__(kThreads, 1) delta_net(const __grid_constant__
   float* state = job.state.recurrent + (static_cast<size_t>(run.slot) * shape.value_heads + head) * static_cast<size_t>(dv) * dk;
   Columns<kPerLane, kColumns> columns;
   columns.load(state, column, dv, lane, run.fresh);
+  prefetch(state, kWarps * kColumns, dv, dk);
   wait_for_inputs();
   for (int first = run.first; first < run.end; first += kChunk) {
     const int count = min(kChunk, run.end - first);

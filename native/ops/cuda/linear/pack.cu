@@ -1,9 +1,11 @@
 #include "ops/cuda/linear/pack.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/cuda/random.h"
 
 namespace paceline::ops::cuda {
 namespace {
@@ -95,9 +97,9 @@ std::vector<float> pick_scales(const LinearPart& part, int groups, int blocks, i
   return scales;
 }
 
-void check_part(const LinearPart& part, int64_t cols, size_t index) {
+void check_part(const LinearPart& part, int64_t cols, size_t index, bool random) {
   using paceline::check;
-  check<WeightError>(part.data != nullptr, "linear part ", index, " has no data");
+  check<WeightError>(part.data != nullptr || random, "linear part ", index, " has no data");
   check<WeightError>(part.rows > 0 && part.cols > 0, "linear part ", index, " is ", part.rows, " x ", part.cols,
                      ", both must be positive");
   check<WeightError>(part.cols == cols, "linear part ", index, " has ", part.cols, " input features, part 0 has ", cols);
@@ -112,7 +114,11 @@ void check_part(const LinearPart& part, int64_t cols, size_t index) {
 
 }  // namespace
 
-void Packer::copy_rows(const LinearPart& part, int64_t first, int64_t count) {
+void Packer::fill_rows(const LinearPart& part, int64_t first, int64_t count) {
+  if (seed_) {
+    const float deviation = 1.0f / std::sqrt(static_cast<float>(part.cols));
+    return run_random(where_, part.dtype, *seed_, first * part.cols, count * part.cols, deviation, raw_->data());
+  }
   const size_t row_bytes = static_cast<size_t>(part.cols) * size_of(part.dtype);
   const auto* from = static_cast<const uint8_t*>(part.data) + first * part.row_stride;
   auto* to = static_cast<uint8_t*>(pinned_->data());
@@ -134,7 +140,7 @@ std::unique_ptr<DeviceBuffer> Packer::pack_part(const LinearPart& part, size_t i
   check(cudaMemsetAsync(bad_->data(), 0, sizeof(uint32_t), where_.stream), "cudaMemsetAsync");
   for (int64_t first = 0; first < part.rows; first += fitting) {
     const int64_t count = std::min(fitting, part.rows - first);
-    copy_rows(part, first, count);
+    fill_rows(part, first, count);
     const int64_t units = (count + kGroup - 1) / kGroup * linear.blocks * (fp8 ? 128 : 256);
     const PackJob job = {static_cast<const uint8_t*>(raw_->data()),
                          static_cast<uint8_t*>(data->data()) + static_cast<size_t>(first / kGroup) * group_bytes,
@@ -172,6 +178,7 @@ std::unique_ptr<Linear> Packer::pack(std::span<const LinearPart> parts, std::vec
     raw_ = std::make_unique<DeviceBuffer>(kStagingBytes, where_.stream);
     bad_ = std::make_unique<DeviceBuffer>(sizeof(uint32_t), where_.stream);
   }
+  const bool random = matrix_seed_.has_value();
   auto linear = std::make_unique<CudaLinear>();
   linear->cols_ = parts[0].cols;
   for (const LinearPart& part : parts) {
@@ -180,7 +187,8 @@ std::unique_ptr<Linear> Packer::pack(std::span<const LinearPart> parts, std::vec
   linear->blocks = static_cast<int>((linear->lead + linear->cols_ + kBlock - 1) / kBlock);
   for (size_t index = 0; index < parts.size(); ++index) {
     const LinearPart& part = parts[index];
-    check_part(part, linear->cols_, index);
+    if (random) seed_ = *matrix_seed_ + index;
+    check_part(part, linear->cols_, index, random);
     const bool fp8 = part.dtype == DType::kF8E4M3;
     paceline::check<WeightError>(!fp8 || part.col_offset % kBlock == linear->lead, "linear part ", index, " starts at column ",
                                  part.col_offset % kBlock, " of a scale block, another part of the same product at ",
@@ -204,6 +212,31 @@ std::unique_ptr<Linear> Packer::pack(std::span<const LinearPart> parts, std::vec
     }
     linear->rows_ += part.rows;
   }
+  return linear;
+}
+
+std::unique_ptr<Linear> Packer::make_random(const RandomMatrix& matrix, std::vector<std::unique_ptr<Buffer>>& owners) {
+  std::vector<LinearPart> parts;
+  std::vector<std::vector<float>> scales;
+  const bool fp8 = matrix.dtype == DType::kF8E4M3;
+  const int64_t blocks = (matrix.cols + kBlock - 1) / kBlock;
+  for (const int64_t rows : matrix.part_rows) {
+    const int64_t count = fp8 ? (rows + kBlock - 1) / kBlock * blocks : 0;
+    scales.push_back(random_scales(matrix.seed + scales.size(), count, 1.0f / std::sqrt(static_cast<float>(matrix.cols))));
+    parts.push_back({.data = nullptr,
+                     .dtype = matrix.dtype,
+                     .rows = rows,
+                     .cols = matrix.cols,
+                     .row_stride = matrix.cols * size_of(matrix.dtype),
+                     .scale = fp8 ? scales.back().data() : nullptr,
+                     .scale_cols = blocks,
+                     .row_offset = 0,
+                     .col_offset = 0});
+  }
+  matrix_seed_ = matrix.seed;
+  std::unique_ptr<Linear> linear = pack(parts, owners);
+  matrix_seed_.reset();
+  seed_.reset();
   return linear;
 }
 
