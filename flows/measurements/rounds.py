@@ -32,9 +32,15 @@ def run_round(
 def generate_all(
     session: "Session", prompts: Sequence[Prompt], new_tokens: int, *, keep_logits: bool = False
 ) -> list["Generation"]:
-    """Send all prompts at once and wait for all. Raises RoundError naming every request that failed."""
+    """Send all prompts in one submission and wait for all. Raises RoundError when a request failed.
+
+    One by one, a busy machine would let the first requests run a few steps alone, and the slots would not be filled.
+    """
     ids = [np.asarray(prompt, dtype=np.int32) for prompt in prompts]  # before the clock runs
-    return collect([session.submit(prompt, new_tokens, keep_logits=keep_logits) for prompt in ids])
+    try:
+        return session.generate(ids, new_tokens, keep_logits=keep_logits)
+    except Exception as error:
+        raise RoundError(f"{type(error).__name__}: {error}") from error
 
 
 def collect(handles: Sequence["Handle"]) -> list["Generation"]:
