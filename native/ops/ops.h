@@ -148,7 +148,8 @@ class Ops {
     for (const LinearJob& job : jobs) linear(*job.weight, x, rows, job.y, job.ld_y);
   }
 
-  // out[rows, width] = bf16(silu(gate) * up) where gate_up is [rows, 2 * width]: gate then up.
+  // out[rows, width] = bf16(silu(gate) * up) where gate_up is [rows, 2 * width]: gate then up. What a product has just written
+  // there may be left undefined.
   virtual void swiglu(const float* gate_up, int rows, int width, uint16_t* out) = 0;
 
   // The same for the product gate_up = x * W^T with W.rows() = 2 * width. scratch: [rows, 2 * width], left undefined.

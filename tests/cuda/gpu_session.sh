@@ -79,17 +79,17 @@ oracle() {
       --cache build/gpu-cache 2>/dev/null || status=1
   done
   if "$PYTHON" -c 'import transformers' 2>/dev/null; then
-    PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" tests/cuda/oracle.py || status=1
+    PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" -X faulthandler tests/cuda/oracle.py || status=1
   else
     echo "transformers is not here: our own reference alone"
   fi
   return $status
 }
 
-parity() { PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" tests/cuda/parity.py; }
+parity() { PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" -X faulthandler tests/cuda/parity.py; }
 
 fill27b() {
-  PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" - <<'PY'
+  PYTHONPATH=$ENGINE:$PYTHONPATH "$PYTHON" -P -X faulthandler - <<'PY'
 import time
 import numpy as np
 from engine import Session, SessionOptions

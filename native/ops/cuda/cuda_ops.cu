@@ -177,17 +177,41 @@ const uint16_t* CudaOps::padded(const CudaLinear& weight, const uint16_t* x, int
 
 void CudaOps::multiply(Products& all) {
   if (capability_ < 80) return run_simt(where_, all);
-  if (leaves_runs(where_, all)) {
-    const Product& p = all.product[0];
-    const int64_t count = int64_t{all.m} * p.rows;
-    all.runs = runs_.at_least<float>(static_cast<size_t>(kSplits * count));
-    unadded_ = {.runs = {all.runs, kSplits, count}, .rows = all.m, .width = p.rows, .y = p.y, .ld = p.ld_y};
-  }
+  if (leaves_runs(where_, all)) leave_runs(all);
   if (all.m <= kSkinnyRows) {
     run_skinny(where_, all);
   } else {
     run_tiled(where_, all);
   }
+}
+
+// The products' outputs lie side by side in a row of runs.
+void CudaOps::leave_runs(Products& all) {
+  int total = 0;
+  for (int i = 0; i < all.count; ++i) total += all.product[i].rows;
+  all.run_stride = int64_t{all.m} * total;
+  float* runs = runs_.at_least<float>(static_cast<size_t>(kSplits * all.run_stride));
+  unadded_.count = all.count;
+  unadded_.runs = {runs, kSplits, all.run_stride};
+  unadded_.ld_runs = total;
+  unadded_.rows = all.m;
+  int64_t offset = 0;
+  for (int i = 0; i < all.count; ++i) {
+    Product& p = all.product[i];
+    unadded_.output[i] = {.offset = offset, .width = p.rows, .y = p.y, .ld = p.ld_y};
+    p.y = runs + offset;
+    p.ld_y = total;
+    offset += p.rows;
+  }
+}
+
+bool CudaOps::takes_runs(const float* y, int rows, int64_t width) const {
+  if (unadded_.count == 0 || unadded_.rows != rows || unadded_.ld_runs != width) return false;
+  for (int i = 0; i < unadded_.count; ++i) {
+    const Collection::Output& output = unadded_.output[i];
+    if (output.y != y + output.offset || output.ld != width) return false;
+  }
+  return true;
 }
 
 void CudaOps::linear(const Linear& weight, const uint16_t* x, int rows, float* y, int ld_y) {
@@ -224,7 +248,7 @@ void CudaOps::gated_linear(const Linear& gate_up, const uint16_t* x, int rows, f
   const PackedPart &gate = weight.parts[0], &up = weight.parts[1];
   const bool alike = weight.part_count == 2 && gate.rows == up.rows && gate.scale != nullptr && up.scale != nullptr &&
                      gate.boundary == up.boundary;
-  if (capability_ < 80 || rows > kSkinnyRows || !alike) return Ops::gated_linear(gate_up, x, rows, scratch, out);
+  if (capability_ < 80 || rows > kGatedRows || !alike) return Ops::gated_linear(gate_up, x, rows, scratch, out);
   settle();
   Products all{};
   all.x = padded(weight, x, rows);
@@ -237,8 +261,13 @@ void CudaOps::gated_linear(const Linear& gate_up, const uint16_t* x, int rows, f
 }
 
 void CudaOps::swiglu(const float* gate_up, int rows, int width, uint16_t* out) {
+  Addend in = {gate_up, 1, 0};
+  if (takes_runs(gate_up, rows, int64_t{2} * width)) {
+    in = unadded_.runs;  // gate_up itself is never written
+    unadded_ = {};
+  }
   settle();
-  run_swiglu(where_, gate_up, rows, width, out);
+  run_swiglu(where_, in, rows, width, out);
 }
 
 void CudaOps::attention(const Rows& rows, const AttentionInput& in, const KvCache& cache, uint16_t* out) {
@@ -286,7 +315,8 @@ void CudaOps::add_partials(std::span<const float* const> partials, int64_t count
     return run_add(where_, partials, count, target);
   }
   Addend addend = {partials[0], 1, 0};
-  if (unadded_.y == partials[0] && unadded_.ld == unadded_.width && count == int64_t{unadded_.rows} * unadded_.width) {
+  if (unadded_.count > 0 && unadded_.ld_runs > 0 && count == int64_t{unadded_.rows} * unadded_.ld_runs &&
+      takes_runs(partials[0], unadded_.rows, unadded_.ld_runs)) {
     addend = unadded_.runs;  // the partial itself is never written
     unadded_ = {};
   }
@@ -297,7 +327,7 @@ void CudaOps::add_partials(std::span<const float* const> partials, int64_t count
 void CudaOps::settle() {
   if (waiting_.target != nullptr) run_add(where_, waiting_.partial, waiting_.count, waiting_.target);
   waiting_ = {};
-  if (unadded_.y != nullptr) run_collect(where_, unadded_.runs, unadded_.rows, unadded_.width, unadded_.y, unadded_.ld);
+  if (unadded_.count > 0) run_collect(where_, unadded_);
   unadded_ = {};
 }
 

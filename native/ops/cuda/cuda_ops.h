@@ -1,6 +1,7 @@
 // One rank on one device: the operations over the kernels, with scratch memory and a graph per kind of step.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
 #include <unordered_set>
@@ -21,7 +22,8 @@ class Scratch {
   template <class T>
   T* at_least(size_t count) {  // zeroed when new
     const size_t bytes = count * sizeof(T);
-    if (buffers_.empty() || buffers_.back()->size() < bytes) buffers_.push_back(std::make_unique<DeviceBuffer>(bytes, stream_));
+    const size_t last = buffers_.empty() ? 0 : buffers_.back()->size();
+    if (buffers_.empty() || last < bytes) buffers_.push_back(std::make_unique<DeviceBuffer>(std::max(bytes, 2 * last), stream_));
     return static_cast<T*>(buffers_.back()->data());
   }
 
@@ -66,17 +68,11 @@ class CudaOps final : public Ops {
     int64_t count = 0;
     float* target = nullptr;
   };
-  struct Unadded {  // a product whose runs are still apart
-    Addend runs = {};
-    int rows = 0;
-    int width = 0;
-    float* y = nullptr;
-    int ld = 0;
-  };
-
   void enter();   // makes the device this thread's
   void settle();  // issues the product and the sum that wait
   void multiply(Products& all);
+  void leave_runs(Products& all);
+  bool takes_runs(const float* y, int rows, int64_t width) const;  // of a lone product
   const uint16_t* padded(const CudaLinear& weight, const uint16_t* x, int rows);
   void run_settled(const std::function<void()>& work);
   void capture(uint64_t key, const std::function<void()>& work);
@@ -85,7 +81,7 @@ class CudaOps final : public Ops {
   int capability_ = 0;  // that the kernels were compiled for, as this device runs them
   Launch where_{};
   Sum waiting_;
-  Unadded unadded_;
+  Collection unadded_{};                    // products whose runs are still apart
   std::unordered_set<const void*> states_;  // DeltaNet states that kernels under way may write
   std::unique_ptr<Packer> packer_;
   std::unique_ptr<PinnedBuffer> sent_, received_;

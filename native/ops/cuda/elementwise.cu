@@ -1,5 +1,7 @@
 #include "ops/cuda/elementwise.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 
 namespace paceline::ops::cuda {
@@ -104,13 +106,14 @@ __global__ void __launch_bounds__(kNormThreads) rms_norm(const __grid_constant__
     norm.out[first + i] = narrow(norm.x[first + i] * factor * norm.weight[i]);
 }
 
-__global__ void swiglu(const float* gate_up, int width, uint16_t* out) {
+__global__ void swiglu(const __grid_constant__ Addend gate_up, int width, uint16_t* out) {
   let_next_start();
   wait_for_inputs();
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i >= width) return;
-  const float* row = gate_up + static_cast<size_t>(blockIdx.y) * 2 * width;
-  out[static_cast<size_t>(blockIdx.y) * width + i] = narrow(silu(row[i]) * row[width + i]);
+  const size_t row = static_cast<size_t>(blockIdx.y) * 2 * width;
+  const float gate = sum_of<float>(gate_up, row + i), up = sum_of<float>(gate_up, row + width + i);
+  out[static_cast<size_t>(blockIdx.y) * width + i] = narrow(silu(gate) * up);
 }
 
 __global__ void gather(const float* in, const int32_t* index, int width, float* out) {
@@ -142,12 +145,13 @@ __global__ void add_runs(const __grid_constant__ Addend addend, int64_t count, f
   if (i < count) target[i] += sum_of<float>(addend, static_cast<size_t>(i));
 }
 
-__global__ void collect(const __grid_constant__ Addend runs, int width, float* y, int ld) {
+__global__ void collect(const __grid_constant__ Collection all) {
   let_next_start();
   wait_for_inputs();
+  const Collection::Output& output = all.output[blockIdx.z];
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   const size_t row = blockIdx.y;
-  if (i < width) y[row * ld + i] = sum_of<float>(runs, row * width + i);
+  if (i < output.width) output.y[row * output.ld + i] = sum_of<float>(all.runs, row * all.ld_runs + output.offset + i);
 }
 
 __global__ void pad(const uint16_t* x, int cols, int lead, int ld, uint16_t* out) {
@@ -224,7 +228,7 @@ void run_rms_norm(const Launch& where, const RmsNorm& norm, int rows) {
   launch(where, quads ? rms_norm_quads : rms_norm, dim3(static_cast<unsigned>(rows)), dim3(kNormThreads), 0, norm);
 }
 
-void run_swiglu(const Launch& where, const float* gate_up, int rows, int width, uint16_t* out) {
+void run_swiglu(const Launch& where, const Addend& gate_up, int rows, int width, uint16_t* out) {
   launch(where, swiglu, dim3(blocks_of(width, 256), static_cast<unsigned>(rows)), dim3(256), 0, gate_up, width, out);
 }
 
@@ -244,8 +248,11 @@ void run_add(const Launch& where, const Addend& addend, int64_t count, float* ta
   launch(where, add_runs, dim3(blocks_of(count, 256)), dim3(256), 0, addend, count, target);
 }
 
-void run_collect(const Launch& where, const Addend& runs, int rows, int width, float* y, int ld) {
-  launch(where, collect, dim3(blocks_of(width, 256), static_cast<unsigned>(rows)), dim3(256), 0, runs, width, y, ld);
+void run_collect(const Launch& where, const Collection& collection) {
+  int width = 0;
+  for (int i = 0; i < collection.count; ++i) width = std::max(width, collection.output[i].width);
+  const dim3 grid(blocks_of(width, 256), static_cast<unsigned>(collection.rows), static_cast<unsigned>(collection.count));
+  launch(where, collect, grid, dim3(256), 0, collection);
 }
 
 void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lead, int ld, uint16_t* out) {

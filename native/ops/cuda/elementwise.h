@@ -29,13 +29,28 @@ struct RmsNorm {
 };
 void run_rms_norm(const Launch& where, const RmsNorm& norm, int rows);
 
-void run_swiglu(const Launch& where, const float* gate_up, int rows, int width, uint16_t* out);
+// gate_up: [rows, 2 * width], or the runs of it.
+void run_swiglu(const Launch& where, const Addend& gate_up, int rows, int width, uint16_t* out);
 void run_gather(const Launch& where, const float* in, const int32_t* index, int count, int width, float* out);
 void run_add(const Launch& where, std::span<const float* const> partials, int64_t count, float* target);  // up to 16 of them
 void run_add(const Launch& where, const Addend& addend, int64_t count, float* target);
 
-// y = the runs' sum; y [rows, ld], each run [rows, width].
-void run_collect(const Launch& where, const Addend& runs, int rows, int width, float* y, int ld);
+// Outputs of products whose runs lie side by side, [run][row][ld_runs]: y = the runs' sum.
+struct Collection {
+  static constexpr int kMax = 8;
+  struct Output {
+    int64_t offset;  // of its first column in a row of runs
+    int width;
+    float* y;  // [rows, ld]
+    int ld;
+  };
+  Output output[kMax];
+  int count;
+  Addend runs;
+  int ld_runs;
+  int rows;
+};
+void run_collect(const Launch& where, const Collection& collection);
 
 // Brings rows of bfloat16 to a padded row length: `lead` zeros, the row, zeros.
 void run_pad(const Launch& where, const uint16_t* x, int rows, int cols, int lead, int ld, uint16_t* out);

@@ -7,13 +7,14 @@
 namespace paceline::ops::cuda {
 
 constexpr int kSkinnyRows = 16;
+constexpr int kGatedRows = 8;
 
-// Parts of a gated product are FP8 both, with as many rows.
+// Parts of a gated product are FP8 both, with as many rows; it serves up to kGatedRows.
 void run_skinny(const Launch& where, Products all);  // 1 to 16 rows
 void run_tiled(const Launch& where, Products all);   // any number, not gated; meant for 17 and more
 void run_simt(const Launch& where, Products all);    // any number, not gated, without tensor cores: compute capability 7.5
 
-// Whether this product had better leave its runs to whoever reads it (Products::runs): output rows alone would not keep all
+// Whether this product had better leave its runs to whoever reads it (Products::run_stride): output rows alone would not keep all
 // multiprocessors busy.
 bool leaves_runs(const Launch& where, const Products& all);
 

@@ -86,8 +86,8 @@ struct Products {  // products of one input, in one launch
   int ld_x;
   int m;
   int blocks;
-  uint16_t* gated;  // [m, rows] or null: bf16(silu(first product) * second), in place of both products' own outputs
-  float* runs;      // [kSplits, m, rows] or null: the sums of a single product's runs, in place of its output
+  uint16_t* gated;     // [m, rows] or null: bf16(silu(first product) * second), in place of both products' own outputs
+  int64_t run_stride;  // not 0: each y is the first of kSplits outputs, so many floats apart, that take the runs unadded
 };
 
 __host__ __device__ inline int split_begin(int blocks, int split) { return blocks * split / kSplits; }

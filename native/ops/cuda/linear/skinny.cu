@@ -249,13 +249,13 @@ template <int kTiles>
 __device__ __forceinline__ void finish_split(const Products& all, const Tile& tile, int run, int lane,
                                              const float (&acc)[kTiles][4]) {
   const Product& p = *tile.product;
-  float* y = all.runs + (static_cast<size_t>(run) * all.m) * p.rows;
+  float* y = p.y + run * all.run_stride;
 #pragma unroll
   for (int t = 0; t < kTiles; ++t) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int token = t * 8 + (lane % 4) * 2 + i % 2, n = tile.group * kGroup + lane / 4 + (i / 2) * 8;
-      if (token < all.m && n < p.rows) y[static_cast<size_t>(token) * p.rows + n] = acc[t][i];
+      if (token < all.m && n < p.rows) y[static_cast<size_t>(token) * p.ld_y + n] = acc[t][i];
     }
   }
 }
@@ -279,7 +279,7 @@ __global__ void __launch_bounds__(kSplitWarps * 32, 1)
     skinny(const __grid_constant__ Products all, const __grid_constant__ Plan plan) {
   extern __shared__ __align__(128) uint8_t shared[];
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, blocks = static_cast<int>(gridDim.x);
-  const bool split = all.runs != nullptr;
+  const bool split = all.run_stride != 0;
   const int set = warp / kSplits, run = split ? static_cast<int>(blockIdx.x) % kSplits : warp % kSplits;
   const int first =
       split ? static_cast<int>(blockIdx.x) / kSplits + warp * (blocks / kSplits) : static_cast<int>(blockIdx.x) + set * blocks;
@@ -323,10 +323,10 @@ __global__ void __launch_bounds__(kSplitWarps * 32, 1)
 
 template <int kTiles, int kStages, bool kStaged>
 bool start(const Launch& where, const Products& all, Plan plan) {
-  const int columns = (all.runs != nullptr ? (all.blocks + kSplits - 1) / kSplits : all.blocks) * kBlock;
+  const int columns = (all.run_stride != 0 ? (all.blocks + kSplits - 1) / kSplits : all.blocks) * kBlock;
   plan.x_bytes = kStaged ? (all.m * (columns * 2 + kRowGap) + 127) / 128 * 128 : 0;
   const int meeting =
-      all.runs != nullptr ? 0 : plan.warps / kSplits * 2 * Sums<kTiles>::kFloats * static_cast<int>(sizeof(float));
+      all.run_stride != 0 ? 0 : plan.warps / kSplits * 2 * Sums<kTiles>::kFloats * static_cast<int>(sizeof(float));
   const int bytes = plan.x_bytes + plan.warps * kStages * kStageBytes + meeting;
   if (bytes > where.shared_optin) return false;
   const int blocks = where.multiprocessors / kSplits * kSplits;
@@ -348,27 +348,37 @@ void prepare_skinny(int shared_optin) {
   allow<1, 4, true>(shared_optin);
   allow<1, 3, true>(shared_optin);
   allow<1, 4, false>(shared_optin);
+  allow<2, 4, true>(shared_optin);
   allow<2, 4, false>(shared_optin);
 }
 
 bool leaves_runs(const Launch& where, const Products& all) {
-  return all.count == 1 && all.gated == nullptr && all.product[0].groups <= 2 * kWholeSets * where.multiprocessors;
+  if (all.gated != nullptr) return false;
+  if (all.m > 8 && all.m <= kSkinnyRows) return true;  // a run's activations fit shared memory, all of them would not
+  return all.count == 1 && all.product[0].groups <= 2 * kWholeSets * where.multiprocessors;
 }
 
-// The longest rings that leave room for the activations; narrower blocks where shared memory is small.
+// The longest rings that leave room for the activations; fewer warps where shared memory is small.
 void run_skinny(const Launch& where, Products all) {
   Plan plan{};
   for (int i = 0; i < (all.gated != nullptr ? 1 : all.count); ++i) {
     all.product[i].tile_begin = plan.tiles;
     plan.tiles += all.product[i].groups;
   }
-  for (const int warps : {all.runs != nullptr ? kSplitWarps : kWholeSets * kSplits, kSplits}) {
+  const auto with = [&](int warps) {
     plan.warps = warps;
-    if (all.m > 8) {
-      if (start<2, 4, false>(where, all, plan)) return;
-    } else if (start<1, 5, true>(where, all, plan) || start<1, 4, true>(where, all, plan) ||
-               start<1, 3, true>(where, all, plan) || start<1, 4, false>(where, all, plan)) {
-      return;
+    return plan;
+  };
+  const int most = all.run_stride != 0 ? kSplitWarps : kWholeSets * kSplits;
+  if (all.m > 8) {
+    if (start<2, 4, true>(where, all, with(most))) return;
+    if (all.run_stride != 0 && start<2, 4, true>(where, all, with(kSplitWarps / 2))) return;
+    if (start<2, 4, false>(where, all, with(most)) || start<2, 4, false>(where, all, with(kSplits))) return;
+  } else {
+    for (const int warps : {most, kSplits}) {
+      if (start<1, 5, true>(where, all, with(warps)) || start<1, 4, true>(where, all, with(warps)) ||
+          start<1, 3, true>(where, all, with(warps)) || start<1, 4, false>(where, all, with(warps)))
+        return;
     }
   }
   check(cudaErrorInvalidConfiguration, "a product of few rows: shared memory");

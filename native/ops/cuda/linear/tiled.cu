@@ -122,8 +122,8 @@ __device__ __forceinline__ void multiply(const uint8_t* stage, int boundary, int
   }
 }
 
-template <int kGroups, int kTiles>
-__device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], int group, int first_token, int m, int rows, int ld,
+template <bool kAdd, int kGroups, int kTiles>
+__device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], int group, int first_token, int m, const Product& p,
                                       float* y) {
   const int lane = threadIdx.x % 32;
 #pragma unroll
@@ -134,7 +134,9 @@ __device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], in
       for (int i = 0; i < 4; ++i) {
         const int token = first_token + t * 8 + (lane % 4) * 2 + i % 2;
         const int n = (group + g) * kGroup + lane / 4 + (i / 2) * 8;
-        if (token < m && n < rows) y[static_cast<size_t>(token) * ld + n] = sum[g][t][i];
+        if (token >= m || n >= p.rows) continue;
+        float& place = y[static_cast<size_t>(token) * p.ld_y + n];
+        place = kAdd ? place + sum[g][t][i] : sum[g][t][i];
       }
     }
   }
@@ -144,14 +146,14 @@ template <bool kFp8, int kTiles>
 __device__ void run(const Products& all, const Product& p, int first_group, int first_token, uint8_t* shared) {
   constexpr int kGroups = kFp8 ? 2 : 1;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = first_group + warp * kGroups;
-  const bool alone = all.runs != nullptr;  // this block has one run
+  const bool alone = all.run_stride != 0;  // this block has one run
   const int first_run = alone ? static_cast<int>(blockIdx.z) : 0, last_run = alone ? first_run + 1 : kSplits;
   const int last = split_begin(all.blocks, last_run);
   Feeder<kFp8, kTiles> feeder(all, p, group, first_token, shared);
   int block = split_begin(all.blocks, first_run);
   for (int i = 0; i < kStages - 1; ++i) feeder.fetch(block + i, last);
 
-  float total[kGroups][kTiles][4] = {};
+  float* y = p.y + first_run * all.run_stride;
 #pragma unroll 1
   for (int split = first_run; split < last_run; ++split) {
     float acc[kGroups][kTiles][4] = {};
@@ -161,18 +163,11 @@ __device__ void run(const Products& all, const Product& p, int first_group, int 
       feeder.fetch(block + kStages - 1, last);
       multiply<kFp8, kTiles>(stage, p.boundary, warp, lane, acc);
     }
-#pragma unroll
-    for (int g = 0; g < kGroups; ++g) {
-#pragma unroll
-      for (int t = 0; t < kTiles; ++t) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) total[g][t][i] += acc[g][t][i];
-      }
-    }
+    // Runs add up in memory: registers for their sum would be missing in the loop.
+    split == first_run ? store<false, kGroups, kTiles>(acc, group, first_token, all.m, p, y)
+                       : store<true, kGroups, kTiles>(acc, group, first_token, all.m, p, y);
   }
   wait_copies<0>();
-  float* y = alone ? all.runs + static_cast<size_t>(first_run) * all.m * p.rows : p.y;
-  store<kGroups, kTiles>(total, group, first_token, all.m, p.rows, alone ? p.rows : p.ld_y, y);
 }
 
 template <int kTiles>
@@ -197,7 +192,7 @@ template <int kTiles>
 void start(const Launch& where, const Products& all, int tiles) {
   const int tokens = Stage<kTiles>::kTokens;
   const dim3 grid(static_cast<unsigned>((all.m + tokens - 1) / tokens), static_cast<unsigned>(tiles),
-                  all.runs != nullptr ? static_cast<unsigned>(kSplits) : 1u);
+                  all.run_stride != 0 ? static_cast<unsigned>(kSplits) : 1u);
   launch(where, tiled<kTiles>, grid, dim3(kWarps * 32), static_cast<size_t>(kStages) * Stage<kTiles>::kBytes, all);
 }
 
