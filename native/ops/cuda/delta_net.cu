@@ -270,11 +270,19 @@ __device__ void store_chunk(const DeltaNetJob& job, const Run& run, int first, i
   }
 }
 
-// State columns from `first` on, which later passes read, to the second-level cache.
-__device__ void prefetch(const float* state, int first, int dv, int dk) {
+// To the second-level cache while the predecessor ends: state columns from `first` on, which later passes read, and what the
+// convolution and the gates read beside the products.
+__device__ void prefetch_run(const DeltaNetJob& job, const Run& run, const float* state, int first, int width) {
   constexpr int kLine = 32;  // floats
-  for (int i = first * dk + static_cast<int>(threadIdx.x) * kLine; i < dv * dk; i += kThreads * kLine)
-    asm volatile("prefetch.global.L2 [%0];" ::"l"(state + i));
+  const int dk = job.shape.key_dim, end = job.shape.value_dim * dk, channels = job.shape.channels(), taps = job.shape.kernel;
+  for (int i = first * dk + static_cast<int>(threadIdx.x) * kLine; i < end; i += kThreads * kLine) prefetch(state + i);
+  const float* window = job.state.conv + static_cast<size_t>(run.slot) * (taps - 1) * channels;
+  for (int i = static_cast<int>(threadIdx.x) * 8; i < width; i += kThreads * 8) {
+    const int channel = channel_of(job.shape, run, i);
+    prefetch(job.in.conv_weight + static_cast<size_t>(channel) * taps);
+    for (int t = 0; t < taps - 1; ++t) prefetch(window + static_cast<size_t>(t) * channels + channel);
+  }
+  if (threadIdx.x == 0) prefetch(job.in.dt_bias + run.head), prefetch(job.in.a_log + run.head);
 }
 
 template <int kPerLane>
@@ -301,7 +309,7 @@ __global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__
   float* state = job.state.recurrent + (static_cast<size_t>(run.slot) * shape.value_heads + head) * static_cast<size_t>(dv) * dk;
   Columns<kPerLane, kColumns> columns;
   columns.load(state, column, dv, lane, run.fresh);
-  prefetch(state, kWarps * kColumns, dv, dk);
+  prefetch_run(job, run, state, kWarps * kColumns, s.width);
   wait_for_inputs();
   for (int first = run.first; first < run.end; first += kChunk) {
     const int count = min(kChunk, run.end - first);

@@ -57,9 +57,11 @@ constexpr int kNormQuads = 4;  // of a thread: rows of up to 8,192 floats stay i
 __global__ void __launch_bounds__(kNormThreads) rms_norm_quads(const __grid_constant__ RmsNorm norm) {
   __shared__ float scratch[32];
   let_next_start();
+  // Kept out of registers, so that the block fits beside one of the product before it.
+  for (int i = static_cast<int>(threadIdx.x) * 32; i < norm.width; i += kNormThreads * 32) prefetch(norm.weight + i);
+  float4 kept[kNormQuads];
   wait_for_inputs();
   const size_t first = static_cast<size_t>(blockIdx.x) * norm.width;
-  float4 kept[kNormQuads];
   float squares = 0;
 #pragma unroll
   for (int j = 0; j < kNormQuads; ++j) {

@@ -47,6 +47,9 @@ __device__ __forceinline__ void let_next_start() {
 #endif
 }
 
+// To the second-level cache: a hint, allowed before wait_for_inputs.
+__device__ __forceinline__ void prefetch(const float* address) { asm volatile("prefetch.global.L2 [%0];" ::"l"(address)); }
+
 // Conversions by hand, so that one source serves cards without bfloat16 units (compute capability 7.5).
 __device__ __forceinline__ float widen(uint16_t value) { return __uint_as_float(static_cast<uint32_t>(value) << 16); }
 

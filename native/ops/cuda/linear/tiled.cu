@@ -122,7 +122,23 @@ __device__ __forceinline__ void multiply(const uint8_t* stage, int boundary, int
   }
 }
 
-template <bool kAdd, int kGroups, int kTiles>
+template <int kGroups, int kTiles>
+struct Sums {
+  float value[kGroups][kTiles][4];
+
+  __device__ __forceinline__ void add(const float (&acc)[kGroups][kTiles][4]) {
+#pragma unroll
+    for (int g = 0; g < kGroups; ++g) {
+#pragma unroll
+      for (int t = 0; t < kTiles; ++t) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) value[g][t][i] += acc[g][t][i];
+      }
+    }
+  }
+};
+
+template <int kGroups, int kTiles>
 __device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], int group, int first_token, int m, const Product& p,
                                       float* y) {
   const int lane = threadIdx.x % 32;
@@ -134,26 +150,24 @@ __device__ __forceinline__ void store(const float (&sum)[kGroups][kTiles][4], in
       for (int i = 0; i < 4; ++i) {
         const int token = first_token + t * 8 + (lane % 4) * 2 + i % 2;
         const int n = (group + g) * kGroup + lane / 4 + (i / 2) * 8;
-        if (token >= m || n >= p.rows) continue;
-        float& place = y[static_cast<size_t>(token) * p.ld_y + n];
-        place = kAdd ? place + sum[g][t][i] : sum[g][t][i];
+        if (token < m && n < p.rows) y[static_cast<size_t>(token) * p.ld_y + n] = sum[g][t][i];
       }
     }
   }
 }
 
-template <bool kFp8, int kTiles>
+// kAlone: this block has one run, and leaves it to the reader.
+template <bool kFp8, int kTiles, bool kAlone>
 __device__ void run(const Products& all, const Product& p, int first_group, int first_token, uint8_t* shared) {
   constexpr int kGroups = kFp8 ? 2 : 1;
   const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, group = first_group + warp * kGroups;
-  const bool alone = all.run_stride != 0;  // this block has one run
-  const int first_run = alone ? static_cast<int>(blockIdx.z) : 0, last_run = alone ? first_run + 1 : kSplits;
+  const int first_run = kAlone ? static_cast<int>(blockIdx.z) : 0, last_run = kAlone ? first_run + 1 : kSplits;
   const int last = split_begin(all.blocks, last_run);
   Feeder<kFp8, kTiles> feeder(all, p, group, first_token, shared);
   int block = split_begin(all.blocks, first_run);
   for (int i = 0; i < kStages - 1; ++i) feeder.fetch(block + i, last);
 
-  float* y = p.y + first_run * all.run_stride;
+  Sums<kAlone ? 1 : kGroups, kAlone ? 1 : kTiles> total = {};  // of the runs so far
 #pragma unroll 1
   for (int split = first_run; split < last_run; ++split) {
     float acc[kGroups][kTiles][4] = {};
@@ -163,14 +177,17 @@ __device__ void run(const Products& all, const Product& p, int first_group, int 
       feeder.fetch(block + kStages - 1, last);
       multiply<kFp8, kTiles>(stage, p.boundary, warp, lane, acc);
     }
-    // Runs add up in memory: registers for their sum would be missing in the loop.
-    split == first_run ? store<false, kGroups, kTiles>(acc, group, first_token, all.m, p, y)
-                       : store<true, kGroups, kTiles>(acc, group, first_token, all.m, p, y);
+    if constexpr (kAlone) {
+      store<kGroups, kTiles>(acc, group, first_token, all.m, p, p.y + first_run * all.run_stride);
+    } else {
+      total.add(acc);
+    }
   }
   wait_copies<0>();
+  if constexpr (!kAlone) store<kGroups, kTiles>(total.value, group, first_token, all.m, p, p.y);
 }
 
-template <int kTiles>
+template <int kTiles, bool kAlone>
 __global__ void __launch_bounds__(kWarps * 32, kTiles == 4 ? 3 : 2) tiled(const __grid_constant__ Products all) {
   extern __shared__ __align__(128) uint8_t shared[];
   let_next_start();
@@ -182,32 +199,35 @@ __global__ void __launch_bounds__(kWarps * 32, kTiles == 4 ? 3 : 2) tiled(const 
   // Tokens are the fastest: blocks of the same weights run together and meet in the second-level cache.
   const int first_token = static_cast<int>(blockIdx.x) * Stage<kTiles>::kTokens;
   if (p.scale != nullptr) {
-    run<true, kTiles>(all, p, tile * kWarps * 2, first_token, shared);
+    run<true, kTiles, kAlone>(all, p, tile * kWarps * 2, first_token, shared);
   } else {
-    run<false, kTiles>(all, p, tile * kWarps, first_token, shared);
+    run<false, kTiles, kAlone>(all, p, tile * kWarps, first_token, shared);
   }
 }
 
-template <int kTiles>
+template <int kTiles, bool kAlone>
 void start(const Launch& where, const Products& all, int tiles) {
   const int tokens = Stage<kTiles>::kTokens;
   const dim3 grid(static_cast<unsigned>((all.m + tokens - 1) / tokens), static_cast<unsigned>(tiles),
-                  all.run_stride != 0 ? static_cast<unsigned>(kSplits) : 1u);
-  launch(where, tiled<kTiles>, grid, dim3(kWarps * 32), static_cast<size_t>(kStages) * Stage<kTiles>::kBytes, all);
+                  kAlone ? static_cast<unsigned>(kSplits) : 1u);
+  launch(where, tiled<kTiles, kAlone>, grid, dim3(kWarps * 32), static_cast<size_t>(kStages) * Stage<kTiles>::kBytes, all);
 }
 
-template <int kTiles>
+template <int kTiles, bool kAlone>
 void allow(int shared_optin) {
   constexpr int kNeeded = kStages * Stage<kTiles>::kBytes;
   if (kNeeded > shared_optin) return;
-  check(cudaFuncSetAttribute(tiled<kTiles>, cudaFuncAttributeMaxDynamicSharedMemorySize, kNeeded), "cudaFuncSetAttribute(tiled)");
+  check(cudaFuncSetAttribute(tiled<kTiles, kAlone>, cudaFuncAttributeMaxDynamicSharedMemorySize, kNeeded),
+        "cudaFuncSetAttribute(tiled)");
 }
 
 }  // namespace
 
 void prepare_tiled(int shared_optin) {
-  allow<4>(shared_optin);
-  allow<8>(shared_optin);
+  allow<4, false>(shared_optin);
+  allow<4, true>(shared_optin);
+  allow<8, false>(shared_optin);
+  allow<8, true>(shared_optin);
 }
 
 void run_tiled(const Launch& where, Products all) {
@@ -218,7 +238,11 @@ void run_tiled(const Launch& where, Products all) {
     tiles += (all.product[i].groups + groups - 1) / groups;
   }
   const bool narrow_tokens = all.m <= Stage<4>::kTokens || where.shared_optin < kStages * Stage<8>::kBytes;
-  narrow_tokens ? start<4>(where, all, tiles) : start<8>(where, all, tiles);
+  if (all.run_stride != 0) {
+    narrow_tokens ? start<4, true>(where, all, tiles) : start<8, true>(where, all, tiles);
+  } else {
+    narrow_tokens ? start<4, false>(where, all, tiles) : start<8, false>(where, all, tiles);
+  }
 }
 
 }  // namespace paceline::ops::cuda
