@@ -31,7 +31,9 @@ def store_maker() -> ModuleType:
     return _load("store_maker")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(
+    scope="module"
+)  # not longer: while it is open its event loop counts as running, and asyncio.run is refused to others
 def browser() -> Iterator[Browser]:
     if not CHROMIUM.exists():
         if os.environ.get("CI") == "true":
