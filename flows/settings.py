@@ -259,8 +259,9 @@ def join_prefect(api_url: str) -> None:
 
 
 def harness_environment() -> dict[str, str]:
-    """Environment of a measuring program: it imports the harness that the parent runs."""
-    return child_environment({"PYTHONPATH": str(Path(__file__).resolve().parent.parent)})
+    """Environment of a measuring program: the harness that the parent runs, and packages from where the parent has them."""
+    harness, given = str(Path(__file__).resolve().parent.parent), os.environ.get("PYTHONPATH")
+    return child_environment({"PYTHONPATH": f"{harness}{os.pathsep}{given}" if given else harness})
 
 
 def outside_git_hooks() -> dict[str, str]:
