@@ -5,6 +5,7 @@ The only module that reads the environment. It also sets Prefect's environment, 
 
 import os
 import tomllib
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -74,9 +75,9 @@ class FromTable(BaseSettings):
         return init_settings, env_settings, InitSettingsSource(settings_cls, init_kwargs=cls.table())
 
     @classmethod
+    @abstractmethod
     def table(cls) -> dict[str, Any]:
         """The values of paceline.toml that belong to this model."""
-        raise NotImplementedError
 
 
 class _Parameters(FromTable, ValidationParameters):  # type: ignore[misc]  # both configurations agree: forbid, frozen
