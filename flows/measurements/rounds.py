@@ -25,22 +25,19 @@ class RoundError(RuntimeError):
 def run_round(
     session: "Session", prompts: Sequence[Prompt], new_tokens: int, *, index: int = 0, warmup: bool = False
 ) -> RoundSample:
-    """Send all prompts, wait for all, return what was seen. Raises RoundError once every request has ended."""
+    """Send all prompts, wait for all, return what was seen. Raises what `generate_all` raises."""
     return sample_round(generate_all(session, prompts, new_tokens), prompts, index=index, warmup=warmup)
 
 
 def generate_all(
     session: "Session", prompts: Sequence[Prompt], new_tokens: int, *, keep_logits: bool = False
 ) -> list["Generation"]:
-    """Send all prompts in one submission and wait for all. Raises RoundError when a request failed.
+    """Send all prompts in one submission and wait for all. Raises what the engine raises; the others are then cancelled.
 
     One by one, a busy machine would let the first requests run a few steps alone, and the slots would not be filled.
     """
     ids = [np.asarray(prompt, dtype=np.int32) for prompt in prompts]  # before the clock runs
-    try:
-        return session.generate(ids, new_tokens, keep_logits=keep_logits)
-    except Exception as error:
-        raise RoundError(f"{type(error).__name__}: {error}") from error
+    return session.generate(ids, new_tokens, keep_logits=keep_logits)
 
 
 def collect(handles: Sequence["Handle"]) -> list["Generation"]:
