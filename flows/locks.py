@@ -38,6 +38,13 @@ def try_exclusive(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def hold_shared(path: Path) -> int:
+    """Hold the lock file beside any number of others who share it, until the descriptor is closed or this process ends."""
+    descriptor = _open(path)
+    fcntl.flock(descriptor, fcntl.LOCK_SH)
+    return descriptor
+
+
 def measuring_lock() -> Path:
     """The lock that keeps measurements of one host apart, whoever runs them."""
     return Path(tempfile.gettempdir()) / "paceline.measuring.lock"

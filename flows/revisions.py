@@ -20,8 +20,29 @@ def resolve(repo: Path, name: str) -> str:
     """The commit, 40 hex digits, that a commit, branch or tag is. Raises SourceError."""
     found = _git(repo, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
     if not found:
-        raise SourceError(f"{name!r}: no commit, branch or tag of {repo}; `git fetch` it, or name an existing one")
+        hint = "; this clone is shallow: `git fetch --unshallow`" if is_shallow(repo) else ""
+        raise SourceError(f"{name!r}: no commit, branch or tag of {repo}; `git fetch` it, or name an existing one{hint}")
     return found.decode().strip()
+
+
+def is_shallow(repo: Path) -> bool:
+    """Whether the clone has only the newest part of its history."""
+    return (_git(repo, "rev-parse", "--is-shallow-repository") or b"").strip() == b"true"
+
+
+def require_reached(repo: Path, commit: str) -> None:
+    """Refuse a commit that no branch, tag or head leads to: a rewritten one, or one that somebody merely pushed as an object.
+
+    Raises SourceError.
+    """
+    if _git(repo, "merge-base", "--is-ancestor", commit, "HEAD") is not None:
+        return
+    refs = ("refs/heads", "refs/tags", "refs/remotes")
+    if not _git(repo, "for-each-ref", "--count=1", f"--contains={commit}", *refs):
+        raise SourceError(
+            f"commit {commit[:10]}: no branch, tag or head of {repo} reaches it (rewritten history?); "
+            f"to build it all the same, give it a branch: git branch keep {commit[:10]}"
+        )
 
 
 def merge_base(repo: Path) -> str:

@@ -111,6 +111,12 @@ class HostSettings(FromTable):
         description="GPU architectures to build the CUDA backend for, in CMake's words (90a-real;75-virtual). Left out: none.",
     )
     build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
+    builds_gb: float = Field(
+        default=2.0,
+        gt=0,
+        allow_inf_nan=False,
+        description="Most that kept builds may take, in GB; beyond it those used longest ago go. Builds in use stay.",
+    )
     wait_minutes: float = Field(
         default=0.0,
         ge=0,

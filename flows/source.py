@@ -2,7 +2,7 @@
 
 import hashlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from flows.settings import outside_git_hooks
@@ -37,16 +37,25 @@ def describe_source(repo: Path) -> Source:
 
 def tree_digest(repo: Path) -> str:
     """sha256 over the paths and contents of engine/ and native/."""
+    return _digest(repo, source_files(repo))
+
+
+def _digest(repo: Path, files: Iterable[Path]) -> str:
     total = hashlib.sha256()
-    for path in source_files(repo):
+    for path in files:
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         total.update(f"{path.relative_to(repo).as_posix()}\0{content}\n".encode())
     return total.hexdigest()
 
 
-def source_files(repo: Path) -> Iterator[Path]:
+def native_digest(repo: Path) -> str:
+    """sha256 over the paths and contents of native/ alone, from which the compiled module follows."""
+    return _digest(repo, source_files(repo, ("native",)))
+
+
+def source_files(repo: Path, tops: Iterable[str] = UNDER_TEST) -> Iterator[Path]:
     """Files of engine/ and native/ in a fixed order, without what was built or cached there."""
-    for top in UNDER_TEST:
+    for top in tops:
         for path in sorted((repo / top).rglob("*")):
             inside = path.relative_to(repo).parts
             if path.is_file() and path.suffix not in (".so", ".pyc") and not any(_is_by_product(part) for part in inside):

@@ -1,6 +1,7 @@
 """Builds of a small real native project: content-addressed, whole or not at all, and errors that help."""
 
 import json
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from flows import build as building
+from flows import build_cache
 from flows.build import BuildError, build_engine, open_build, source_of
 from flows.settings import HostSettings
 from flows.source import SourceError, describe_source, find_repo, tree_digest
@@ -93,8 +95,51 @@ def test_compiler_errors_are_shown_with_the_log(host: HostSettings, base: Path) 
         build_engine(broken, host, base / "broken.log")
     assert "'undeclared' was not declared" in str(caught.value)
     assert f"log: {base / 'broken.log'}" in str(caught.value)
-    left = [path.name for path in (host.cache / "builds").iterdir() if path.is_dir()]
-    assert len(left) == 1, "a failed build leaves no folder"
+    left = [path for path in (host.cache / "builds").rglob("*.json")]
+    assert sorted(path.name for path in left) == ["build.json", "native.json"], "a failed build leaves no folder"
+
+
+def test_engines_that_differ_in_python_alone_share_the_compiled_module(
+    built: building.Build, host: HostSettings, base: Path
+) -> None:
+    other = make_repo(base / "other python")
+    (other / "engine/__init__.py").write_text("API_VERSION = 1\nMORE = 1\n")
+    found, _ = build_engine(other, host, base / "python.log")
+    assert found.folder != built.folder
+    assert found.info["module_sha256"] == built.info["module_sha256"]
+    assert (found.compiled_s, found.how) == (None, "its native module found in the cache, its Python put beside it")
+    assert not (base / "python.log").exists(), "nothing was compiled"
+
+
+def test_python_that_cannot_be_imported_is_no_build(host: HostSettings, base: Path) -> None:
+    broken = make_repo(base / "broken python")
+    (broken / "engine/__init__.py").write_text("API_VERSION = 1\nimport no_such_module\n")
+    with pytest.raises(BuildError, match=r"cannot be imported: ModuleNotFoundError: No module named 'no_such_module'"):
+        build_engine(broken, host, base / "import.log")
+
+
+def test_beyond_the_limit_the_build_used_longest_ago_goes_and_what_is_in_use_stays(tmp_path: Path) -> None:
+    def make(name: str, used: float) -> Path:
+        folder = tmp_path / name
+        folder.mkdir(parents=True)
+        description = folder / ("native.json" if name.startswith("native/") else "build.json")
+        description.write_text(" " * 1000)
+        os.utime(description, (used, used))
+        return folder
+
+    old, module, pinned, new = make("old", 1), make("native/module", 2), make("pinned", 0), make("new", 3)
+    (tmp_path / ".dead.999999999").mkdir()
+    (tmp_path / f".living.{os.getpid()}").mkdir()
+    build_cache.pin(pinned)
+    assert pinned.joinpath("build.json").stat().st_mtime > 3, "it is used now"
+    os.utime(pinned / "build.json", (0, 0))
+    build_cache.clear_leftovers(tmp_path)
+    assert [path.name for path in tmp_path.glob(".*")] == [f".living.{os.getpid()}"]
+    assert build_cache.make_room(tmp_path, 2500) == [old, module]
+    assert build_cache.make_room(tmp_path, 2500) == []
+    build_cache.unpin(pinned)
+    assert build_cache.make_room(tmp_path, 1500) == [pinned]
+    assert new.is_dir()
 
 
 def test_a_missing_compiler_comes_with_the_command_that_installs_one(repo: Path, base: Path) -> None:
