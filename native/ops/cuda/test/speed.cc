@@ -100,7 +100,7 @@ void time_product(Ops& ops, const Source& source, double ceiling, const char* na
   Array<float> y(ops, static_cast<size_t>(256 * n));
   std::printf("%-8s %6lld x %5lld %s", name, static_cast<long long>(n), static_cast<long long>(cols), fp8 ? "FP8 " : "BF16");
   static uint64_t key = 1000;
-  for (const int m : {1, 2, 4, 8, 16, 128, 256}) {
+  for (const int m : {1, 2, 4, 8, 16, 32, 64, 128, 256}) {
     if (m > 16 && n > 100000) continue;  // the head never sees so many
     ++key;
     const auto work = [&] {
