@@ -95,7 +95,7 @@ def test_compiler_errors_are_shown_with_the_log(host: HostSettings, base: Path) 
         build_engine(broken, host, base / "broken.log")
     assert "'undeclared' was not declared" in str(caught.value)
     assert f"log: {base / 'broken.log'}" in str(caught.value)
-    left = [path for path in (host.cache / "builds").rglob("*.json")]
+    left = list((host.cache / "builds").rglob("*.json"))
     assert sorted(path.name for path in left) == ["build.json", "native.json"], "a failed build leaves no folder"
 
 
