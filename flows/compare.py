@@ -26,7 +26,7 @@ from flows.settings import HostSettings
 from flows.source import find_repo
 from flows.stages import Budget
 from flows.verdicts.judge import PairSample, Verdict
-from flows.verdicts.looks import LookPlan, judge_night, undecided
+from flows.verdicts.looks import NIGHT_ALPHA, LookPlan, judge_night, undecided
 from flows.verdicts.overall import EXIT_PASS, Overall, overall
 from flows.verdicts.series import cannot_differ
 from flows.verdicts.targets import Target, comparison_targets
@@ -61,10 +61,13 @@ class Comparison:
     parameters: ValidationParameters
     modes: tuple[Mode, ...]
     margin: float  # 0.03: a loss beyond 3 % is a FAIL
+    only: str | None = None  # the one target that is of interest, by name
+    alpha: float = NIGHT_ALPHA  # two-sided, over all looks and targets
 
     @property
     def targets(self) -> tuple[Target, ...]:
-        return comparison_targets(self.parameters.measured_levels, self.modes, self.margin)
+        found = comparison_targets(self.parameters.measured_levels, self.modes, self.margin)
+        return tuple(target for target in found if self.only in (None, target.name))
 
     @property
     def same_binary(self) -> bool:
@@ -107,7 +110,7 @@ def compare(comparison: Comparison, folder: RunFolder) -> Compared:
         arm: Run(folder, side.build, side.source, expectations)
         for arm, side in zip(ARMS, (comparison.base, comparison.head), strict=True)
     }
-    budget, plan = Budget(60 * parameters.budget_minutes), _look_plan(parameters)
+    budget, plan = Budget(60 * parameters.budget_minutes), _look_plan(comparison)
     samples: dict[str, list[PairSample]] = {target.name: [] for target in comparison.targets}
     open_targets: Sequence[Target] = comparison.targets
     verdicts: list[Verdict] = []
@@ -246,9 +249,8 @@ def _facts(record: Record) -> LegFacts:
     )
 
 
-def _look_plan(parameters: ValidationParameters) -> LookPlan:
-    stages = parameters.stages
-    return LookPlan(looks=stages) if len(stages) > 1 else LookPlan.fixed(stages[0])
+def _look_plan(comparison: Comparison) -> LookPlan:
+    return LookPlan(looks=comparison.parameters.stages, alpha=comparison.alpha)
 
 
 def _digest(*parts: object) -> str:

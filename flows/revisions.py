@@ -54,6 +54,17 @@ def merge_base(repo: Path) -> str:
     raise SourceError(f"{repo}: no main line to compare with (looked for {', '.join(_MAIN_LINES)}); name the base")
 
 
+def merge_base_of(repo: Path, first: str, second: str) -> str | None:
+    """The newest commit that both come from; None where there is none."""
+    found = _git(repo, "merge-base", first, second)
+    return found.decode().strip() if found else None
+
+
+def subject_of(repo: Path, commit: str) -> str:
+    """First line of the commit's message."""
+    return (_git(repo, "show", "--no-patch", "--format=%s", commit) or b"").decode("utf-8", errors="replace").strip()
+
+
 @contextmanager
 def sources_of(repo: Path, commit: str) -> Iterator[Path]:
     """engine/ and native/ of a commit in a folder of their own, for as long as the body runs. Raises SourceError."""

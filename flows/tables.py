@@ -10,7 +10,7 @@ from rich.table import Table
 from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, bought, level_rows, lone_request, target_lines, targets_rows
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "ERROR": "bold red"}
-_LEFT = ("target", "leg", "metric", "mode", "verdict")
+_LEFT = ("target", "leg", "metric", "mode", "verdict", "commit", "subject", "found", "why")
 _PLAIN_WIDTH = 130  # where nothing says how wide the output is
 
 
@@ -29,10 +29,12 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         console.print(note, markup=False, soft_wrap=True)
 
 
-def print_comparison(rows: Sequence[Sequence[str]], headings: Sequence[str], lines: Sequence[str]) -> None:
-    """Legs of two builds with verdicts, then what else a reader must know. To standard output."""
+def print_comparison(
+    rows: Sequence[Sequence[str]], headings: Sequence[str], lines: Sequence[str], title: str = "Head against base"
+) -> None:
+    """One table, its last column coloured where it is a verdict, then what else a reader must know. To standard output."""
     console = _console()
-    console.print(_table("Head against base", headings, [(*row[:-1], _coloured(row[-1])) for row in rows]))
+    console.print(_table(title, headings, [(*row[:-1], _coloured(row[-1])) for row in rows]))
     for line in lines:
         console.print(line, markup=False, soft_wrap=True)
 

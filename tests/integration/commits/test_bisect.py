@@ -1,0 +1,50 @@
+"""The commit that a loss came with, found on real builds of a real history by the command line."""
+
+import json
+from pathlib import Path
+
+import pytest
+from planted import Repository, builds_again, does_not_build, loses, plant
+from typer.testing import CliRunner, Result
+
+from flows.cli import app
+from flows.settings import HostSettings
+from storage.queries import query
+
+SMALL = ["--checkpoint", "synthetic:tiny", "--tp", "1", "--new-tokens", "16", "--runs", "2", "--warmup", "0", "--looks", "4,8"]
+
+
+def paceline(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory, engine_build: Path, host: HostSettings) -> Repository:
+    """base, one, broken, loss, mended, tip: the loss lies between a commit that does not build and one that does."""
+    made = plant(tmp_path_factory.mktemp("planted") / "the repo", engine_build, host)
+    made.commit("one")
+    made.commit("broken", does_not_build)
+    made.commit("mended", builds_again)
+    made.commit("loss", loses(20))
+    made.commit("tip")
+    return made
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("the results")
+
+
+@pytest.fixture(scope="module")
+def found(repository: Repository, host: HostSettings, results: Path) -> Result:
+    where = ["--repo", repository.folder, "--cache", host.cache, "--results", results, "--run", "search"]
+    return paceline("bisect", repository.names["base"], "main", "--target", "x2", *SMALL, *where)
+
+
+def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: Repository, results: Path) -> None:
+    content = json.loads((results / "search/bisect.json").read_text())
+    assert found.exit_code == 0, found.output
+    assert content["first_bad"] == repository.names["loss"]
+    assert f"{repository.names['loss'][:10]} (loss) is the first commit with the loss of batch at 2" in found.output
+    assert content["costs"]["measurements"] == sum(step["measurements"] for step in content["steps"]) > 0
+    assert 0.96 < content["certainty"] < 1
