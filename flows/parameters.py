@@ -76,7 +76,7 @@ class ValidationParameters(BaseModel):
         "One pair gives a point without an interval.",
     )
     looks: tuple[Annotated[int, Field(ge=2, le=100)], ...] = Field(
-        default=(4, 12),
+        default=(3, 12),
         min_length=1,
         max_length=5,
         description="Planned looks, in pairs: only targets still undecided at a look get more pairs, up to the last one.",
@@ -91,7 +91,7 @@ class ValidationParameters(BaseModel):
     )
     seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Seed of the prompts and of the order of measurements.")
     budget_minutes: float = Field(
-        default=3.5,
+        default=4.0,
         gt=0,
         le=24 * 60,
         allow_inf_nan=False,

@@ -5,19 +5,28 @@ The unit of every sample is one engine process (or one pair of them), never one 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 POWER = 0.8  # of the minimum detectable effect
 
 
 @dataclass(frozen=True)
+class Scatter:
+    """A variance of logarithms learnt elsewhere, and how many degrees of freedom it is worth."""
+
+    variance: float
+    freedom: float
+
+
+@dataclass(frozen=True)
 class Summary:
-    """Count, mean and standard deviation of the logarithms of positive values."""
+    """Count, mean and standard deviation of the logarithms of positive values; `borrowed` degrees of freedom are in the sd."""
 
     count: int
     mean: float
     sd: float
+    borrowed: float = 0.0
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Summary":
@@ -32,6 +41,17 @@ class Summary:
         if len(logs) == 1 or all(value == values[0] for value in values):
             return cls(len(logs), mean, 0.0)
         return cls(len(logs), mean, math.sqrt(math.fsum((x - mean) ** 2 for x in logs) / (len(logs) - 1)))
+
+    def moderated(self, scatter: Scatter) -> "Summary":
+        """With its variance drawn towards one learnt elsewhere, each weighted by its degrees of freedom (Smyth, 2004)."""
+        own = self.count - 1
+        variance = (own * self.sd**2 + scatter.freedom * scatter.variance) / (own + scatter.freedom)
+        return replace(self, sd=math.sqrt(variance), borrowed=scatter.freedom)
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom of the sd."""
+        return self.count - 1 + self.borrowed
 
     @property
     def value(self) -> float:
@@ -111,4 +131,4 @@ def _standard_error(sample: Summary, baseline: Summary | None) -> tuple[float, f
     if smallest < 2:
         raise ValueError(f"a sample of {smallest} has no interval: at least 2 values are needed")
     theirs = baseline.variance_of_mean if baseline else 0.0
-    return math.sqrt(sample.variance_of_mean + theirs), float(smallest - 1)
+    return math.sqrt(sample.variance_of_mean + theirs), min(sample.freedom, baseline.freedom if baseline else sample.freedom)

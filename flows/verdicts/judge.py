@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-from flows.verdicts.intervals import Interval, Summary, interval, minimum_detectable_effect
+from flows.verdicts.intervals import Interval, Scatter, Summary, interval, minimum_detectable_effect
 from flows.verdicts.targets import Target, quantity
 
 Status = Literal["PASS", "FAIL", "INCONCLUSIVE", "ERROR"]
@@ -65,10 +65,18 @@ class Verdict:
         return row
 
 
-def judge(target: Target, samples: Sequence[PairSample], *, confidence: float = 0.95, baseline: Summary | None = None) -> Verdict:
+def judge(
+    target: Target,
+    samples: Sequence[PairSample],
+    *,
+    confidence: float = 0.95,
+    baseline: Summary | None = None,
+    scatter: Scatter | None = None,
+) -> Verdict:
     """Judge one target on its pairs at one two-sided confidence.
 
-    baseline is the series' accepted state of the same metric (logs), needed where the bound is relative.
+    baseline is the series' accepted state of the same metric (logs), needed where the bound is relative. scatter is what the
+    night's other levels know of the noise (flows.verdicts.scatter).
     Raises ValueError for a confidence outside (0, 1) and for two samples of one pair.
     """
     if not 0 < confidence < 1:
@@ -97,6 +105,8 @@ def judge(target: Target, samples: Sequence[PairSample], *, confidence: float = 
     held_against = baseline if target.relative else None
     if held_against is not None and held_against.count < 2:
         return replace(shown, reason=f"{_NO_BASELINE} but one single pair, a {POINT}, so nothing can be held against it.")
+    if scatter is not None:
+        sample = sample.moderated(scatter)
     found = interval(sample, confidence, held_against)
     mde = minimum_detectable_effect(sample, 1 - confidence, held_against)
     status = _status(target, found, bound)

@@ -12,6 +12,7 @@ from typing import Literal
 
 from flows.verdicts.intervals import Summary
 from flows.verdicts.judge import POINT, PairSample, Verdict, judge, trouble
+from flows.verdicts.scatter import borrowed_scatter
 from flows.verdicts.targets import Target
 
 NIGHT_ALPHA = 0.035  # two-sided over all looks and targets: below 2 % false verdicts a night, whatever the truth
@@ -107,6 +108,7 @@ def _judge_stage(
     verdicts: dict[str, Verdict],
 ) -> None:
     """Judge what is open, and again with the larger share whenever that decided something. Writes into `verdicts`."""
+    lent = {target.name: borrowed_scatter(target, samples, targets) for target in targets}
     while True:
         open_targets = [target for target in targets if target.name not in verdicts or not verdicts[target.name].decided]
         if not open_targets:
@@ -114,8 +116,13 @@ def _judge_stage(
         sharing = len(open_targets) if plan.correction == "holm" else len(targets)
         confidence = plan.confidence(sharing)
         for target in open_targets:
-            baseline = baselines.get(target.name)
-            verdicts[target.name] = judge(target, samples[target.name], confidence=confidence, baseline=baseline)
+            verdicts[target.name] = judge(
+                target,
+                samples[target.name],
+                confidence=confidence,
+                baseline=baselines.get(target.name),
+                scatter=lent[target.name],
+            )
         if plan.correction == "bonferroni" or not any(verdicts[target.name].decided for target in open_targets):
             return
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flows.verdicts.looks import LookPlan
+from flows.verdicts.scatter import BORROWED_FREEDOM
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -122,7 +123,7 @@ def play(values: Floats, plan: LookPlan, baseline: Floats | None = None) -> tupl
     pairs = np.zeros(values.shape[:-1], dtype=np.int64)
     for look in plan.looks:
         pairs[outcome == OPEN] = look
-        p, sign = two_sided_p(values[..., :look], baseline)
+        p, sign = two_sided_p(values[..., :look], baseline, borrow=targets > 1)
         while True:
             still_open = outcome == OPEN
             sharing = (
@@ -137,16 +138,25 @@ def play(values: Floats, plan: LookPlan, baseline: Floats | None = None) -> tupl
     return outcome, pairs
 
 
-def two_sided_p(values: Floats, baseline: Floats | None = None) -> tuple[Floats, Ints]:
-    """Two-sided p of mean = 0 (or = the baseline's) along the last axis, and the sign of the mean."""
+def two_sided_p(values: Floats, baseline: Floats | None = None, *, borrow: bool = False) -> tuple[Floats, Ints]:
+    """Two-sided p of mean = 0 (or = the baseline's) along the last axis, and the sign of the mean.
+
+    With `borrow` the targets [..., targets, pairs] learn of their scatter from one another, as flows.verdicts.scatter has it.
+    """
     from scipy import special
 
     count = values.shape[-1]
-    mean, variance = values.mean(axis=-1), values.var(axis=-1, ddof=1) / count
+    mean, scatter = values.mean(axis=-1), values.var(axis=-1, ddof=1)
+    freedom = float(count - 1)
+    if borrow:
+        others = (scatter.sum(axis=-1, keepdims=True) - scatter) / (scatter.shape[-1] - 1)
+        scatter = (freedom * scatter + BORROWED_FREEDOM * others) / (freedom + BORROWED_FREEDOM)
+        freedom += BORROWED_FREEDOM
+    variance = scatter / count
     if baseline is not None:
         n = baseline.shape[-1]
         mean = mean - baseline.mean(axis=-1)
         variance = variance + baseline.var(axis=-1, ddof=1) / n
-        count = min(count, n)
-    p = 2 * special.stdtr(count - 1, -np.abs(mean) / np.sqrt(variance))
+        freedom = min(freedom, n - 1)
+    p = 2 * special.stdtr(freedom, -np.abs(mean) / np.sqrt(variance))
     return p, np.sign(mean).astype(np.int64)

@@ -72,7 +72,7 @@ def test_slots_are_the_level_at_least_eight_unless_given(level: int, slots: int 
 
 
 def test_stages_follow_pairs_looks_and_quick() -> None:
-    assert ValidationParameters().stages == (4, 12)
+    assert ValidationParameters().stages == (3, 12)
     assert ValidationParameters(pairs=7).stages == (7,)
     assert ValidationParameters(pairs=7, looks=(5, 10)).stages == (7,), "a fixed number goes before looks"
     assert ValidationParameters(looks=(5, 10, 20)).stages == (5, 10, 20)

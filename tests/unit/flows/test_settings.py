@@ -25,7 +25,7 @@ def test_command_line_over_variable_over_file_over_default(monkeypatch: pytest.M
     monkeypatch.setenv("PACELINE_RUNS", "7")
     monkeypatch.setenv("PACELINE_SEED", "8")
     parameters = load_parameters({"seed": 9})
-    assert (parameters.tp, parameters.runs, parameters.seed, parameters.levels, parameters.looks) == (1, 7, 9, (2,), (4, 12))
+    assert (parameters.tp, parameters.runs, parameters.seed, parameters.levels, parameters.looks) == (1, 7, 9, (2,), (3, 12))
 
 
 def test_lists_and_flags_come_from_variables(monkeypatch: pytest.MonkeyPatch) -> None:
