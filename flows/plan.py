@@ -15,7 +15,7 @@ from typing import Literal, TypeVar, get_args
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from flows.parameters import ValidationParameters
-from storage.records import Spec
+from storage.records import Source, Spec
 
 PLAN_VERSION: Literal[1] = 1
 
@@ -69,6 +69,7 @@ class Plan(_Frozen):
     plan_version: Literal[1] = PLAN_VERSION
     identity: str  # equal identities measure the same things in the same order on the same code
     tree: str  # digest of the engine under test
+    source: Source | None = None  # for a host where the tree is a copy that git knows nothing of
     parameters: ValidationParameters
     stages: tuple[int, ...]  # pairs after which verdicts are looked at
     blocks: tuple[Block, ...]

@@ -36,7 +36,8 @@ def plan(
     for_host, for_run = split(given, HostSettings)
     with told():
         parameters, host = load_parameters(for_run), load_host(for_host)
-        made = make_plan(parameters, source_under_test(host).tree)
+        source = source_under_test(host)
+        made = make_plan(parameters, source.tree).model_copy(update={"source": source})
         if out is not None:
             write_plan(made, out)
     guess = Expectations(longest_s=60 * parameters.deadline_minutes)

@@ -77,6 +77,8 @@ class Bench(Generic[ExtraT]):
             if not warmup:
                 for name, mhz in watch.lowest.items():
                     self.values[f"{name}_lowest"] = min(mhz, self.values.get(f"{name}_lowest", mhz))
+                for name, figure in watch.highest.items():
+                    self.values[f"{name}_highest"] = max(figure, self.values.get(f"{name}_highest", figure))
         self.rounds.append(sample)
         flag = f" throttled: {', '.join(sample.throttled)}" if sample.throttled else ""
         say(f"round {index}{' (warm-up)' if warmup else ''}: {len(prompts)} requests in {sample.wall_s:.4f} s{flag}")

@@ -106,12 +106,13 @@ class Gpus:
 
 
 class Watch:
-    """Looks ten times a second. Afterwards: `energy_j`, `throttled`, and `lowest` of each clock."""
+    """Looks ten times a second. Afterwards: `energy_j`, `throttled`, `lowest` of each clock, `highest` of all other figures."""
 
     def __init__(self, gpus: Gpus) -> None:
         self.energy_j: float | None = None
         self.throttled: list[str] = []
         self.lowest: dict[str, float] = {}
+        self.highest: dict[str, float] = {}
         self._gpus = gpus
         self._before: float | None = None
         self._fault: Exception | None = None
@@ -139,6 +140,8 @@ class Watch:
                 for name, value in self._gpus.look().items():
                     if name.endswith("_clock_mhz"):
                         self.lowest[name] = min(value, self.lowest.get(name, value))
+                    else:
+                        self.highest[name] = max(value, self.highest.get(name, value))
         except Exception as fault:  # raised again where the round ends
             self._fault = fault
 

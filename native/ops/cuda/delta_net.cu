@@ -29,27 +29,33 @@ struct Run {
   bool fresh;  // starts at position 0
 };
 
+__host__ __device__ int chunk_of(int rows) {
+  return rows < kChunk ? rows : kChunk;
+}  // little memory lets a block start beside one of another kernel
+
 struct Shared {    // of a chunk; rows of mixed: query [key_dim], key [key_dim], value [value_dim]
-  float* mixed;    // [kChunk, width]
-  float* out;      // [kChunk, value_dim]
-  float* decay;    // [kChunk]
-  float* beta;     // [kChunk]
-  float* k_dot_q;  // [kChunk]
+  float* mixed;    // [chunk, width]
+  float* out;      // [chunk, value_dim]
+  float* gate;     // [chunk, value_dim]: the norm's weight times SiLU(z)
+  float* decay;    // [chunk]
+  float* beta;     // [chunk]
+  float* k_dot_q;  // [chunk]
   int width;
 };
 
-size_t shared_bytes(const DeltaNetShape& shape) {
-  return sizeof(float) * kChunk * static_cast<size_t>(2 * shape.key_dim + 2 * shape.value_dim + 3);
+size_t shared_bytes(const DeltaNetShape& shape, int chunk) {
+  return sizeof(float) * static_cast<size_t>(chunk) * static_cast<size_t>(2 * shape.key_dim + 3 * shape.value_dim + 3);
 }
 
-__device__ Shared lay_out(const DeltaNetShape& shape, float* memory) {
+__device__ Shared lay_out(const DeltaNetShape& shape, int chunk, float* memory) {
   Shared s;
   s.width = 2 * shape.key_dim + shape.value_dim;
   s.mixed = memory;
-  s.out = s.mixed + kChunk * s.width;
-  s.decay = s.out + kChunk * shape.value_dim;
-  s.beta = s.decay + kChunk;
-  s.k_dot_q = s.beta + kChunk;
+  s.out = s.mixed + chunk * s.width;
+  s.gate = s.out + chunk * shape.value_dim;
+  s.decay = s.gate + chunk * shape.value_dim;
+  s.beta = s.decay + chunk;
+  s.k_dot_q = s.beta + chunk;
   return s;
 }
 
@@ -120,20 +126,23 @@ __device__ void keep_window(const DeltaNetJob& job, const Run& run, int from, in
   }
 }
 
-// Every block of a key head has read the old windows once it is here.
-__device__ void keep_windows(const DeltaNetJob& job, const Run& run) {
-  __shared__ bool last;
-  const int dk = job.shape.key_dim, group = job.shape.value_heads / job.shape.key_heads;
-  __syncthreads();
-  if (threadIdx.x == 0) {
-    uint32_t* arrivals = job.arrivals + static_cast<size_t>(run.first) * job.shape.key_heads + run.key_head;
-    __threadfence();
-    last = atomicAdd(arrivals, 1u) == static_cast<uint32_t>(group - 1);
-    if (last) *arrivals = 0;
-    __threadfence();
+// Whether this block is the last of its key head's that has read the old windows. By one thread, when the whole block has.
+__device__ bool read_last(const DeltaNetJob& job, const Run& run) {
+  uint32_t* arrivals = job.arrivals + static_cast<size_t>(run.first) * job.shape.key_heads + run.key_head;
+  __threadfence();
+  const bool last = atomicAdd(arrivals, 1u) == static_cast<uint32_t>(job.shape.value_heads / job.shape.key_heads - 1);
+  if (last) *arrivals = 0;
+  __threadfence();
+  return last;
+}
+
+// By the last threads first: the convolution has less for them to do.
+__device__ void prepare_gates(const DeltaNetJob& job, const Run& run, int first, int count, const Shared& s) {
+  const int dv = job.shape.value_dim;
+  for (int i = kThreads - 1 - static_cast<int>(threadIdx.x); i < count * dv; i += kThreads) {
+    const int row = i / dv, j = i % dv;
+    s.gate[i] = job.in.norm[j] * silu(job.in.z[static_cast<size_t>(first + row) * job.in.ld_z + run.head * dv + j]);
   }
-  __syncthreads();
-  keep_window(job, run, last ? 0 : 2 * dk, 2 * dk + job.shape.value_dim);
 }
 
 // l2 norms of queries and keys, and the gates; a warp a row.
@@ -142,6 +151,8 @@ __device__ void prepare(const DeltaNetJob& job, const Run& run, int first, int c
   for (int row = warp; row < count; row += kWarps) {
     float* q = s.mixed + row * s.width;
     float* k = q + dk;
+    const size_t at = static_cast<size_t>(first + row) * job.in.ld_ba + run.head;
+    const float a = job.in.a[at] + job.in.dt_bias[run.head], b = job.in.b[at], a_log = job.in.a_log[run.head];
     float qq = 0, kk = 0;
     for (int i = lane; i < dk; i += 32) qq = fmaf(q[i], q[i], qq), kk = fmaf(k[i], k[i], kk);
     const float qn = rsqrtf(warp_sum(qq) + 1e-6f) * rsqrtf(static_cast<float>(dk)), kn = rsqrtf(warp_sum(kk) + 1e-6f);
@@ -152,11 +163,9 @@ __device__ void prepare(const DeltaNetJob& job, const Run& run, int first, int c
     }
     kq = warp_sum(kq);
     if (lane != 0) continue;
-    const size_t at = static_cast<size_t>(first + row) * job.in.ld_ba + run.head;
-    const float a = job.in.a[at] + job.in.dt_bias[run.head];
     const float softplus = a > 20.0f ? a : log1pf(expf(a));
-    s.decay[row] = expf(-expf(job.in.a_log[run.head]) * softplus);
-    s.beta[row] = sigmoid(job.in.b[at]);
+    s.decay[row] = expf(-expf(a_log) * softplus);
+    s.beta[row] = sigmoid(b);
     s.k_dot_q[row] = kq;
   }
 }
@@ -264,9 +273,9 @@ __device__ void store_chunk(const DeltaNetJob& job, const Run& run, int first, i
     float squares = 0;
     for (int j = lane; j < dv; j += 32) squares = fmaf(value[j], value[j], squares);
     const float factor = rsqrtf(warp_sum(squares) / static_cast<float>(dv) + job.in.eps);
-    const float* z = job.in.z + static_cast<size_t>(first + i) * job.in.ld_z + run.head * dv;
+    const float* gate = s.gate + i * dv;
     uint16_t* out = job.out + (static_cast<size_t>(first + i) * job.shape.value_heads + run.head) * dv;
-    for (int j = lane; j < dv; j += 32) out[j] = narrow(value[j] * factor * job.in.norm[j] * silu(z[j]));
+    for (int j = lane; j < dv; j += 32) out[j] = narrow(value[j] * factor * gate[j]);
   }
 }
 
@@ -290,6 +299,7 @@ __global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__
   constexpr int kColumns =
       kPerLane == 8 ? 4 : 8;  // few enough for three blocks on a multiprocessor, which hide each other's waits
   extern __shared__ __align__(16) float memory[];
+  __shared__ bool keeps_all;  // of the key head's windows: this block was the last to read the old ones
   let_next_start();
   const int begin = static_cast<int>(blockIdx.y);
   if (!starts_run(job.rows, begin)) {
@@ -305,7 +315,7 @@ __global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__
                    end_of_run(job.rows, begin),
                    job.rows.slot[begin],
                    job.rows.position[begin] == 0};
-  const Shared s = lay_out(shape, memory);
+  const Shared s = lay_out(shape, chunk_of(job.rows.count), memory);
   float* state = job.state.recurrent + (static_cast<size_t>(run.slot) * shape.value_heads + head) * static_cast<size_t>(dv) * dk;
   Columns<kPerLane, kColumns> columns;
   columns.load(state, column, dv, lane, run.fresh);
@@ -314,7 +324,9 @@ __global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__
   for (int first = run.first; first < run.end; first += kChunk) {
     const int count = min(kChunk, run.end - first);
     convolve(job, run, first, count, s);
+    prepare_gates(job, run, first, count, s);
     __syncthreads();
+    if (first == run.first && threadIdx.x == kThreads - 1) keeps_all = read_last(job, run);
     prepare(job, run, first, count, s);
     __syncthreads();
     for (int pass = column; pass < dv; pass += kWarps * kColumns) {
@@ -324,15 +336,16 @@ __global__ void __launch_bounds__(kThreads, 3) delta_net(const __grid_constant__
     }
     __syncthreads();
     store_chunk(job, run, first, count, s);
-    __syncthreads();
+    if (first + kChunk < run.end) __syncthreads();
   }
-  keep_windows(job, run);
+  keep_window(job, run, keeps_all ? 0 : 2 * dk, s.width);
 }
 
 template <int kPerLane>
 void start(const Launch& where, const DeltaNetJob& job) {
-  const size_t bytes = shared_bytes(job.shape);
-  check(cudaFuncSetAttribute(delta_net<kPerLane>, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(bytes)),
+  const size_t bytes = shared_bytes(job.shape, chunk_of(job.rows.count));
+  check(cudaFuncSetAttribute(delta_net<kPerLane>, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                             static_cast<int>(shared_bytes(job.shape, kChunk))),
         "cudaFuncSetAttribute(delta_net)");
   const dim3 grid(static_cast<unsigned>(job.shape.value_heads), static_cast<unsigned>(job.rows.count));
   launch(where, delta_net<kPerLane>, grid, dim3(kThreads), bytes, job);

@@ -1,6 +1,7 @@
 """The suite as a process on the real engine: runs a plan, goes on after a kill, stops at its budget, packs."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -122,3 +123,15 @@ def _processes_naming(folder: Path) -> list[int]:
         except OSError:
             continue
     return found
+
+
+def test_a_copied_tree_is_of_the_commit_that_was_planned(built: tuple[Build, Source], plan: Plan, tmp_path: Path) -> None:
+    copy = shutil.copytree(built[0].folder, tmp_path / "copy", symlinks=True)
+    description = copy / "build.json"
+    description.write_text(json.dumps(json.loads(description.read_text()) | {"commit": "unknown", "dirty": True}))
+    planned = Source(commit="c" * 40, dirty=False, tree=plan.tree)
+    first = plan.blocks[0].model_copy(update={"pairs": plan.blocks[0].pairs[:1]})
+    write_plan(plan.model_copy(update={"source": planned, "blocks": (first,)}), tmp_path / "plan.json")
+    done = run((Build(copy, built[0].info), built[1]), tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {record.source for record in read(tmp_path)} == {planned}

@@ -75,6 +75,8 @@ def test_a_round_under_watch() -> None:
     assert watch.energy_j == 0.75
     assert watch.throttled == ["gpu0 hardware slowdown"]
     assert watch.lowest == {"gpu0_sm_clock_mhz": 1200.0, "gpu0_memory_clock_mhz": 7000.0}
+    assert watch.highest["gpu0_power_w"] == 250.5
+    assert not watch.lowest.keys() & watch.highest.keys()
 
 
 def test_energy_that_is_not_reported_is_absent() -> None:
