@@ -31,7 +31,7 @@ from flows.native_build import (
     toolchain,
 )
 from flows.progress import duration
-from flows.revisions import require_reached, sources_of
+from flows.revisions import require_reached, resolve, sources_of
 from flows.settings import HostSettings, harness_environment
 from flows.source import describe_source, find_repo, source_files, tree_digest
 from storage.records import Source
@@ -42,6 +42,7 @@ __all__ = [
     "build_commit",
     "build_engine",
     "build_key",
+    "commit_source",
     "find_compiler",
     "find_tool",
     "open_build",
@@ -156,8 +157,20 @@ def source_of(build: Build) -> Source:
 
 
 def source_under_test(host: HostSettings) -> Source:
-    """What would be measured: the source tree, or what an existing build says of itself. Raises SourceError, BuildError."""
-    return source_of(open_build(host.build)) if host.build else describe_source(find_repo(host.repo))
+    """What would be measured: the source tree, a commit of it, or what an existing build says of itself.
+
+    Raises SourceError, BuildError.
+    """
+    if host.build:
+        return source_of(open_build(host.build))
+    repo = find_repo(host.repo)
+    return commit_source(repo, resolve(repo, host.commit)) if host.commit else describe_source(repo)
+
+
+def commit_source(repo: Path, commit: str) -> Source:
+    """A commit as a source. Raises SourceError where it has no engine/ and native/."""
+    with sources_of(repo, commit) as folder:
+        return Source(commit=commit, dirty=False, tree=tree_digest(folder))
 
 
 def _make(repo: Path, source: Source, folder: Path, tools: Toolchain, where: tuple[HostSettings, Path]) -> NativeModule:

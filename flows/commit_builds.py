@@ -1,6 +1,7 @@
 """The builds that a run over commits needs: each is a result, recorded in the store; what failed to build is not tried again."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +57,7 @@ class CommitBuilds:
     def __init__(self, repo: Path, host: HostSettings, folder: RunFolder, retry: bool = False) -> None:
         self._repo, self._host, self._folder, self._retry = repo, host, folder, retry
         self.costs = BuildCosts()
-        find_compiler(host.compiler)
-        for tool in ("cmake", "ninja"):  # a machine that lacks them is no commit's fault
-            find_tool(tool)
+        need_tools(host)
 
     def of(self, commit: str) -> Engine | Unmeasurable:
         """The commit's engine, built or found, or why there is none. Raises SourceError for a commit that nothing reaches, and
@@ -83,8 +82,8 @@ class CommitBuilds:
             with sources_of(self._repo, commit) as folder:
                 source = Source(commit=commit, dirty=False, tree=tree_digest(folder))
                 return self._build_in(folder, source)
-        except SourceError as error:
-            return self._failed({"commit": commit, "dirty": False}, error)
+        except SourceError as error:  # no engine/ or no native/ in it yet: nothing to build, and so no failure
+            return Unmeasurable(commit, str(error))
 
     def _build_in(self, folder: Path, source: Source) -> Engine | Unmeasurable:
         from storage.builds import known_failure
@@ -94,28 +93,39 @@ class CommitBuilds:
             self.costs.known += 1
             return Unmeasurable(source.commit, f"is known not to build, so it is not tried again: {known}")
         log = self._folder.logs / f"build.{source.commit[:12]}.log"
-        began = time.monotonic()
         try:
-            build, _ = build_engine(folder, self._host, log, _waiting, source=source)
+            build = recorded(self._folder, source, lambda: build_engine(folder, self._host, log, _waiting, source=source)[0])
         except BuildError as error:
-            return self._failed(source.model_dump(), error, time.monotonic() - began)
+            self.costs.failed += 1
+            return Unmeasurable(source.commit, f"does not build: {error}")
         report().note(f"{source.commit[:10]}: engine {build.how}")
         self.costs.compiled += build.compiled_s is not None
         self.costs.reused += build.compiled_s is None
-        self._record({**build.info, **source.model_dump()}, seconds=build.compiled_s)
         if (why := too_old(build)) is not None:
             return Unmeasurable(source.commit, why)
         return Engine(source.commit, build, source)
 
-    def _failed(self, what: dict[str, object], error: Exception, seconds: float | None = None) -> Unmeasurable:
-        self._record(what, seconds=seconds, failure=str(error))
-        self.costs.failed += 1
-        return Unmeasurable(str(what["commit"]), f"does not build: {error}")
 
-    def _record(self, what: dict[str, object], *, seconds: float | None = None, failure: str | None = None) -> None:
-        from storage.ingest import store_build
+def recorded(folder: RunFolder, source: Source, make: Callable[[], Build]) -> Build:
+    """The build that is made, or its error, kept as a result of the run either way. Raises BuildError, StoreError."""
+    from storage.ingest import store_build
 
-        store_build(self._folder.store, self._folder.run_id, what, seconds=seconds, failure=failure)
+    began = time.monotonic()
+    try:
+        build = make()
+    except BuildError as error:
+        seconds = time.monotonic() - began
+        store_build(folder.store, folder.run_id, source.model_dump(), seconds=seconds, failure=str(error))
+        raise
+    store_build(folder.store, folder.run_id, {**build.info, **source.model_dump()}, seconds=build.compiled_s)
+    return build
+
+
+def need_tools(host: HostSettings) -> None:
+    """Raise BuildError where a tool is missing: that is no commit's fault, and no result."""
+    find_compiler(host.compiler)
+    for tool in ("cmake", "ninja"):
+        find_tool(tool)
 
 
 def too_old(build: Build) -> str | None:

@@ -1,9 +1,9 @@
-"""Runs the validation in this process: settings, log, server, flow, and what ended it."""
+"""Runs a flow in this process, the validation before all: settings, log, server, flow, and what ended it."""
 
 import logging
 import signal
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,12 +11,13 @@ from typing import Any
 
 from flows.admission import refuse_unfit
 from flows.build import source_under_test
+from flows.commit_parameters import BackfillParameters
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import read_plan
 from flows.progress import on_terminal
 from flows.resume import owned
-from flows.server import OwnServer, ensure_api
+from flows.server import ensure_api
 from flows.settings import HostSettings, SettingsError, load_host, load_parameters, prepare_prefect, use_host
 
 
@@ -55,6 +56,29 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
     """Run the flow; what happens in it comes back. Raises ServerError, SettingsError, SourceError, BuildError, RunTakenError."""
     source_under_test(host)
     refuse_unfit(parameters, host)
+
+    def run() -> Ended:
+        from flows.validation import validate  # takes seconds, while the server starts
+
+        return _ended(validate(parameters, return_state=True), lambda: _json_of(_folder_of(parameters).summary_json))
+
+    return in_process(run, host, folder)
+
+
+def launch_backfill(parameters: BackfillParameters, host: HostSettings, folder: RunFolder) -> Ended:
+    """Run a backfill as `launch` runs a validation; the summary is its backfill.json."""
+    refuse_unfit(parameters.measure, host)
+
+    def run() -> Ended:
+        from flows.backfill import backfill
+
+        return _ended(backfill(parameters, return_state=True), lambda: _json_of(folder.root / "backfill.json"))
+
+    return in_process(run, host, folder)
+
+
+def in_process(run: Callable[[], Ended], host: HostSettings, folder: RunFolder) -> Ended:
+    """Run a flow here, with a server, the run's log and the signals taken care of. Raises as `launch` does."""
     try:
         folder.create()
     except OSError as error:
@@ -64,30 +88,32 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
         try:
             prepare_prefect(host.cache)
             server = ensure_api(host.cache, folder.logs / "prefect-server.log")
-            return _run_flow(parameters, server)
+            import flows.validation  # noqa: F401  # takes seconds, while the server starts
+
+            if server is not None:
+                server.wait_ready()
+            return run()
         except KeyboardInterrupt:
             return Ended(interrupted_by="SIGINT")
         except _Terminated:
             return Ended(interrupted_by="SIGTERM")
 
 
-def _run_flow(parameters: ValidationParameters, server: OwnServer | None) -> Ended:
-    from flows.validation import validate  # takes seconds, while the server starts
-
-    if server is not None:
-        server.wait_ready()
-    state = validate(parameters, return_state=True)
+def _ended(state: Any, summary: Callable[[], dict[str, Any] | None]) -> Ended:
     outcome = state.result(raise_on_failure=False)
     if isinstance(outcome, BaseException):
         logging.getLogger("paceline").error("".join(traceback.format_exception(outcome)))
         return Ended(error=outcome, message=state.message or "")
-    return Ended(summary=_summary_of(parameters), message=state.message or "")
+    return Ended(summary=summary(), message=state.message or "")
 
 
-def _summary_of(parameters: ValidationParameters) -> dict[str, Any] | None:
+def _folder_of(parameters: ValidationParameters) -> RunFolder:
+    return RunFolder(Path(parameters.results).absolute(), str(parameters.run))
+
+
+def _json_of(path: Path) -> dict[str, Any] | None:
     import json
 
-    path = RunFolder(Path(parameters.results).absolute(), str(parameters.run)).summary_json
     if not path.exists():
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -12,11 +12,10 @@ from prefect.artifacts import create_markdown_artifact
 from prefect.client.schemas.objects import State, StateType
 from prefect.states import Completed, Failed
 
-from flows import artifacts, night_watch, validation
+from flows import artifacts, night_watch, summary, validation
 from flows.attempt import Run
 from flows.build import source_under_test
-from flows.deadlines import Expectations
-from flows.folders import RunFolder, new_run_id
+from flows.folders import RunFolder
 from flows.forms import NightParameters
 from flows.night_plan import NightEntry, read_night
 from flows.parameters import ValidationParameters
@@ -60,11 +59,15 @@ def nightly(parameters: NightParameters) -> State[Any]:
 def measure_entry(entry: NightEntry, settings: UpSettings, host: HostSettings, force: bool) -> Outcome:
     """One entry. What goes wrong with it is its outcome, and the next one follows."""
     parameters = entry.parameters.model_copy(update={"results": str(settings.results.absolute())})
+    from storage.builds import known_failure
+
     try:
         source = source_under_test(host)
         decided = (
             None if force else night_watch.decided_run(Path(parameters.results), make_plan(parameters, source.tree).identity)
         )
+        if not force and host.build is None and (failure := known_failure(Path(parameters.results), source.tree)) is not None:
+            return Outcome(entry.name, BROKEN, f"known not to build, not tried again without force: {_first_line(failure)}")
         if decided is not None:
             outcome = watch_machine(entry, parameters, source, host, decided)
             if outcome is not None:
@@ -83,19 +86,25 @@ def watch_machine(
 ) -> Outcome | None:
     """Canary and probe on a commit that run `decided` has settled; None where the machine is another now, so that nothing is."""
     report().note(f"{entry.name}: decided by run {decided}, so only the canary and the machine probe run")
-    folder = RunFolder(Path(parameters.results), new_run_id())
+    plan = night_watch.watch_plan(parameters, source.tree)
+    folder = night_watch.lay_out(plan)
+    course = summary.Course(datetime.now(UTC))
     with measuring(folder):
         built = validation.build.with_options(task_run_name=f"build {source.commit[:7]}")(host, folder)
-        longest = 60 * parameters.deadline_minutes
-        seen = night_watch.watch(parameters, Run(folder, built, source, Expectations(longest_s=longest)))
+        disturbed = validation.check_machine(plan, folder, host)
+        try:
+            night_watch.watch(plan, Run(folder, built, source, validation.known_durations(plan, folder)))
+        finally:
+            validation.keep(folder, plan, source, course, host)
+        seen = night_watch.seen_in(folder)
+        speed = "" if seen.bandwidth is None else f" Memory is read at {seen.bandwidth / 1e9:.1f} GB/s."
+        told = " ".join([f"{seen.canary.reason}{speed}", *disturbed])
+        night_watch.close(plan, folder, decided, told)
     known = night_watch.known_fingerprints(RunFolder(folder.results, decided))
     if seen.fingerprint is not None and seen.fingerprint not in known:
         report().note(f"{entry.name}: the machine has changed since run {decided}: a new series begins")
         return None
-    speed = "" if seen.bandwidth is None else f" Memory is read at {seen.bandwidth / 1e9:.1f} GB/s."
-    return Outcome(
-        entry.name, QUIET, f"decided already by run {decided}", watched=f"{seen.canary.reason}{speed} Records: {folder.run_id}."
-    )
+    return Outcome(entry.name, QUIET, f"decided already by run {decided}", watched=f"{told} Records: {folder.run_id}.")
 
 
 def night_state(outcomes: Sequence[Outcome]) -> State[Any]:
@@ -138,6 +147,10 @@ def night_text(outcomes: Sequence[Outcome]) -> str:
         found = json.loads(outcome.folder.summary_json.read_text(encoding="utf-8"))
         lines.append(artifacts.text_of(found, outcome.folder, level=3))
     return "\n".join(lines) + f"\n\nWritten {datetime.now(UTC):%Y-%m-%d %H:%M} UTC.\n"
+
+
+def _first_line(text: str) -> str:
+    return text.partition("\n")[0]
 
 
 def _outcome(name: str, state: State[Any], folder: RunFolder) -> Outcome:

@@ -94,6 +94,12 @@ class HostSettings(FromTable):
         description="Builds and Prefect's own database. Left out: paceline below $XDG_CACHE_HOME or ~/.cache.",
     )
     repo: Path | None = Field(default=None, description="Source tree with native/ and engine/. Left out: the current folder.")
+    commit: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=400,
+        description="Commit, branch or tag to measure, in place of the tree as it stands.",
+    )
     build: Path | None = Field(default=None, description="Existing build folder to measure, in place of building one.")
     targets: Path | None = Field(
         default_factory=lambda: Path("targets.toml") if Path("targets.toml").is_file() else None,

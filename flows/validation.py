@@ -1,10 +1,11 @@
-"""The validation: plan -> build -> measure -> aggregate -> report. Read from top to bottom.
+"""The validation: plan -> build -> measure -> aggregate -> report -> site. Read from top to bottom.
 
 Annotations are real ones here and in every module with a flow: served runs fail with postponed ones.
 """
 
 from collections.abc import Collection
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,15 @@ from prefect.states import Completed, Failed
 
 from flows import aggregate, artifacts, preflight, summary
 from flows.attempt import Run
-from flows.build import Build, build_engine, open_build, source_under_test
+from flows.build import Build, build_commit, build_engine, open_build, source_under_test
+from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
 from flows.progress import logger, report
 from flows.settings import HostSettings, current_host
+from flows.site import draw_site
 from flows.source import find_repo
 from flows.stages import measure_stages
 from flows.verdicts.judge import Verdict
@@ -36,7 +39,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     source = source_under_test(host)
     plan = lay_out(parameters, source, folder)
     built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
-    run = Run(folder, built, source, _expectations(plan, folder))
+    run = Run(folder, built, source, known_durations(plan, folder))
     disturbed = check_machine(plan, folder, host)
     try:
         course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
@@ -45,6 +48,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     course.notes += disturbed
     verdicts = judge(folder, plan, host, course)
     found = tell(folder, plan, run, verdicts, course)
+    draw_site(folder.results)
     return final_state(found)
 
 
@@ -66,15 +70,18 @@ def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder)
 
 @task(name="build", persist_result=False)
 def build(host: HostSettings, folder: RunFolder) -> Build:
-    """Build the engine, or find it built. Raises BuildError with the compiler's last lines."""
+    """Build the engine, or find it built; either is kept as a result. Raises BuildError with the compiler's last lines."""
     if host.build:
         return open_build(host.build)
-    log = folder.logs / "build.log"
+    repo, source, log = find_repo(host.repo), source_under_test(host), folder.logs / "build.log"
+    need_tools(host)
     report().note("building the native engine (once for each state of its sources)")
-    built, _ = build_engine(
-        find_repo(host.repo), host, log, lambda: report().note("waiting: this engine is being built elsewhere")
-    )
-    report().note(f"engine: {built.folder}")
+    waiting = partial(report().note, "waiting: an engine is being built elsewhere")
+    if host.commit:
+        built = recorded(folder, source, lambda: build_commit(repo, source.commit, host, log, waiting)[0])
+    else:
+        built = recorded(folder, source, lambda: build_engine(repo, host, log, waiting)[0])
+    report().note(f"engine {built.how}: {built.folder}")
     return built
 
 
@@ -165,7 +172,7 @@ def _missed(target: dict[str, Any]) -> str:
     )
 
 
-def _expectations(plan: Plan, folder: RunFolder) -> Expectations:
+def known_durations(plan: Plan, folder: RunFolder) -> Expectations:
     """What is known of durations: from a run that is resumed, else nothing."""
     expectations = Expectations(longest_s=60 * plan.parameters.deadline_minutes)
     for record in folder.read_records():

@@ -4,7 +4,23 @@ import sys
 
 import typer
 
-from flows.cli import bisect, build, check, compare, decide, doctor, generate, measure, plan, records, store, up, validate
+from flows.cli import (
+    backfill,
+    bisect,
+    build,
+    check,
+    compare,
+    decide,
+    doctor,
+    draw,
+    generate,
+    measure,
+    plan,
+    records,
+    store,
+    up,
+    validate,
+)
 
 _INTERRUPTED = 130  # as shells have it: 128 + SIGINT
 
@@ -16,7 +32,23 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-for group in (validate, compare, bisect, up, decide, plan, measure, generate, check, build, store, records, doctor):
+for group in (
+    validate,
+    compare,
+    backfill,
+    bisect,
+    up,
+    decide,
+    plan,
+    measure,
+    generate,
+    check,
+    build,
+    store,
+    draw,
+    records,
+    doctor,
+):
     group.register(app)
 
 

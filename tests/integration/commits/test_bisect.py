@@ -9,9 +9,8 @@ from typer.testing import CliRunner, Result
 
 from flows.cli import app
 from flows.settings import HostSettings
-from storage.queries import query
 
-SMALL = ["--checkpoint", "synthetic:tiny", "--tp", "1", "--new-tokens", "16", "--runs", "2", "--warmup", "0", "--looks", "4,8"]
+SMALL = ["--checkpoint", "synthetic:tiny", "--tp", "1", "--new-tokens", "16", "--runs", "2", "--warmup", "0", "--looks", "3,6"]
 
 
 def paceline(*arguments: str | Path) -> Result:
@@ -25,7 +24,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory, engine_build: Path, hos
     made.commit("one")
     made.commit("broken", does_not_build)
     made.commit("mended", builds_again)
-    made.commit("loss", loses(20))
+    made.commit("loss", loses(1000))
     made.commit("tip")
     return made
 
