@@ -16,12 +16,13 @@ from typing import Any
 from duckdb import DuckDBPyConnection
 from duckdb import Error as DuckDBError
 
+from storage.builds import store_build
 from storage.database import Database
 from storage.errors import StoreError
 from storage.load_rows import insert_rows
 from storage.records import Record, RecordError, load
 from storage.rows import rows_of
-from storage.runs import store_build, store_run, store_verdicts
+from storage.runs import store_run, store_verdicts
 from storage.sql import transaction
 
 __all__ = ["IngestReport", "derive", "ingest", "setting_aside", "shown", "store_build", "store_run", "store_verdicts"]

@@ -16,8 +16,8 @@ from storage.decisions import DECISIONS_FILE, load_decisions
 from storage.errors import StoreError
 from storage.ingest import IngestReport, ingest, setting_aside
 from storage.queries import query
-from storage.runs import insert_run, store_verdicts
-from storage.sources import record_files, run_folders
+from storage.runs import store_verdicts
+from storage.sources import insert_folder, record_files, run_folders
 
 Recompute = Callable[[Path, str], Sequence[Mapping[str, Any]]]
 
@@ -58,8 +58,7 @@ def _fill(work: Database, raw: Path, files: list[Path], recompute: Recompute | N
     report = ingest(work.path, files, root=raw)
     with work.write() as connection:
         for folder in run_folders(raw):
-            with setting_aside(connection, folder, raw, report):
-                insert_run(connection, folder)
+            insert_folder(connection, folder, raw, report)
         with setting_aside(connection, raw / COMMITS_FILE, raw, report):
             load_commits(connection, raw / COMMITS_FILE)
         with setting_aside(connection, raw / DECISIONS_FILE, raw, report):

@@ -1,11 +1,9 @@
-"""What is stored of a run beside its records: the run itself with its plan, its builds, its verdicts.
+"""What is stored of a run beside its records: the run itself with its plan, and its verdicts. Builds: storage/builds.py.
 
-A run and its builds are raw truth: they are written as JSON into the run's folder first, and a rebuild reads them there.
+A run is raw truth: it is written as JSON into the run's folder first, and a rebuild reads it there.
 Verdicts are derived: a rebuild has them worked out again.
 """
 
-import json
-import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -15,11 +13,12 @@ from duckdb import DuckDBPyConnection
 
 from storage.database import Database
 from storage.errors import StoreError
+from storage.json_files import read_json, write_json
 from storage.load_rows import insert_rows
-from storage.rows import Row, canonical, short_digest, timestamp
+from storage.rows import Row, canonical, timestamp
 from storage.sql import transaction
 
-RUN_FILE, PLAN_FILE, BUILDS_FOLDER = "run.json", "plan.json", "builds"
+RUN_FILE, PLAN_FILE = "run.json", "plan.json"
 
 _TARGET_FIELDS = {"name": "name", "metric": "metric", "level": "level", "direction": "direction", "unit": "unit", "leg": "leg"}
 _VERDICT_FIELDS = ("status", "ratio", "low", "high", "confidence", "mde", "pairs", "reason")
@@ -50,18 +49,18 @@ def store_run(
         "finished_at": timestamp(finished_at),
         "exit_code": exit_code,
     }
-    known = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else {}
-    _write_json(folder / RUN_FILE, {**known, **{name: value for name, value in given.items() if value is not None}})
+    known = read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else {}
+    write_json(folder / RUN_FILE, {**known, **{name: value for name, value in given.items() if value is not None}})
     if plan is not None and not (folder / PLAN_FILE).exists():
-        _write_json(folder / PLAN_FILE, plan)
+        write_json(folder / PLAN_FILE, plan)
     with database.write() as connection, transaction(connection):
         insert_run(connection, folder)
 
 
 def insert_run(connection: DuckDBPyConnection, folder: Path) -> None:
-    """The rows of a run from its folder's run.json, plan.json and builds. Raises StoreError for a file that is not JSON."""
-    run = _read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else None
-    plan = _read_json(folder / PLAN_FILE) if (folder / PLAN_FILE).exists() else None
+    """The rows of a run from its folder's run.json and plan.json. Raises StoreError for a file that is not JSON."""
+    run = read_json(folder / RUN_FILE) if (folder / RUN_FILE).exists() else None
+    plan = read_json(folder / PLAN_FILE) if (folder / PLAN_FILE).exists() else None
     if run is not None or plan is not None:
         names = ("commit", "workload", "started_at", "finished_at", "exit_code")
         row: Row = {"run_id": folder.name, **{name: (run or {}).get(name) for name in names}}
@@ -69,12 +68,6 @@ def insert_run(connection: DuckDBPyConnection, folder: Path) -> None:
         insert_rows(connection, "runs", [row], on_conflict="OR REPLACE")
         connection.execute("DELETE FROM planned WHERE run_id = ?", [folder.name])
         insert_rows(connection, "planned", planned_rows(folder.name, plan or {}))
-    insert_rows(
-        connection,
-        "builds",
-        [_read_json(file) for file in sorted((folder / BUILDS_FOLDER).glob("*.json"))],
-        on_conflict="OR REPLACE",
-    )
 
 
 def planned_rows(run_id: str, plan: Mapping[str, Any]) -> list[Row]:
@@ -88,37 +81,6 @@ def planned_rows(run_id: str, plan: Mapping[str, Any]) -> list[Row]:
                 spec = {name: measurement["spec"][name] for name in ("workload", "mode", "level", "pair")}
                 rows.append({"run_id": run_id, "measurement": measurement["name"], "stage": stage, **spec})
     return rows
-
-
-def store_build(
-    db_path: Path | str,
-    run_id: str,
-    build: Mapping[str, Any],
-    *,
-    seconds: float | None = None,
-    failure: str | None = None,
-) -> None:
-    """Note one build of a run. `build` is build.json, or as much of it as there is where the build failed; seconds is None
-    where the build came from the cache.
-    """
-    database = Database(db_path)
-    row: Row = {
-        "build_id": short_digest([run_id, dict(build), failure]),
-        "run_id": run_id,
-        "commit": build.get("commit", "unknown"),
-        **{name: build.get(name) for name in ("dirty", "tree", "api_version", "module_sha256")},
-        "status": "ok" if failure is None else "failed",
-        "seconds": seconds,
-        "created_at": timestamp(build.get("created_at")),
-        "compiler": _text(build.get("compiler")),
-        "flags": _text(build.get("flags")),
-        "failure": failure,
-        "details": canonical(dict(build)),
-    }
-    folder = database.path.parent / run_id
-    _write_json(folder / BUILDS_FOLDER / f"{row['build_id']}.json", row)
-    with database.write() as connection, transaction(connection):
-        insert_rows(connection, "builds", [row], on_conflict="OR REPLACE")
 
 
 def store_verdicts(
@@ -172,28 +134,3 @@ def _only_workload(connection: DuckDBPyConnection, run_id: str) -> str | None:
         UNION SELECT workload FROM runs WHERE run_id = ? AND workload IS NOT NULL"""
     found = connection.execute(sql, [run_id, run_id]).fetchall()
     return str(found[0][0]) if len(found) == 1 else None
-
-
-def _text(value: Any) -> str | None:
-    return value if value is None or isinstance(value, str) else canonical(value)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: not readable as JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise StoreError(f"{path}: found {type(content).__name__}, expected a JSON object")
-    return content
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(json.dumps(content, indent=1, allow_nan=False) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)

@@ -9,11 +9,14 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from duckdb import DuckDBPyConnection
+
+from storage.builds import BUILDS_FOLDER, build_files, insert_build
 from storage.database import Database
 from storage.errors import StoreError
 from storage.ingest import IngestReport, ingest, setting_aside
 from storage.records import RecordError, load
-from storage.runs import BUILDS_FOLDER, PLAN_FILE, RUN_FILE, insert_run
+from storage.runs import PLAN_FILE, RUN_FILE, insert_run
 
 RECORDS_FOLDER = "records"
 _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:+-]*")
@@ -34,6 +37,15 @@ def run_folders(folder: Path) -> list[Path]:
     return sorted(
         path for path in folder.iterdir() if _RUN_ID.fullmatch(path.name) and any((path / mark).exists() for mark in marks)
     )
+
+
+def insert_folder(connection: DuckDBPyConnection, folder: Path, root: Path, report: IngestReport) -> None:
+    """The rows of a run and its builds from its folder; a file that cannot be read is set aside."""
+    with setting_aside(connection, folder, root, report):
+        insert_run(connection, folder)
+    for file in build_files(folder):
+        with setting_aside(connection, file, root, report):
+            insert_build(connection, file)
 
 
 def adopt(db_path: Path | str, paths: Iterable[Path]) -> IngestReport:
@@ -62,8 +74,7 @@ def adopt(db_path: Path | str, paths: Iterable[Path]) -> IngestReport:
     if runs:
         with Database(db_path).write() as connection:
             for folder in sorted(runs):
-                with setting_aside(connection, folder, root, report):
-                    insert_run(connection, folder)
+                insert_folder(connection, folder, root, report)
     return IngestReport(report.added, report.unchanged, rejected + report.rejected)
 
 
@@ -110,7 +121,7 @@ def _copy_in(file: Path, root: Path) -> Path:
     _copy_once(file, target)
     origin = file.parent.parent if file.parent.name == RECORDS_FOLDER else None
     if origin is not None:
-        extras = [origin / RUN_FILE, origin / PLAN_FILE, *sorted((origin / BUILDS_FOLDER).glob("*.json"))]
+        extras = [origin / RUN_FILE, origin / PLAN_FILE, *build_files(origin)]
         if record.failure is not None and record.failure.log:
             extras.append(origin / record.failure.log)
         for extra in extras:

@@ -10,7 +10,7 @@ from flows.verdicts.judge import PairSample, judge
 from flows.verdicts.targets import default_targets
 from storage import queries
 from storage.errors import StoreError
-from storage.ingest import ingest, store_build, store_run, store_verdicts
+from storage.ingest import ingest, store_run, store_verdicts
 
 RUN = "20260301T020000Z-aaaaaa"
 
@@ -106,25 +106,6 @@ def test_what_was_planned_and_never_measured_is_named(kit: Any, results: Any) ->
     missing = set(frame[frame["reason"] == "planned, never measured"]["measurement"])
     assert missing == set(first_look) - {done.name}
     assert len(names) == 2 * len(first_look)
-
-
-def test_builds_and_their_failures(results: Any) -> None:
-    build = {
-        "commit": "a" * 40,
-        "dirty": False,
-        "tree": "t",
-        "compiler": "g++ 12",
-        "flags": ["-O3"],
-        "created_at": "2026-03-01T02:00:00+00:00",
-    }
-    store_build(results.store, RUN, build, seconds=41.5)
-    store_build(results.store, RUN, build, seconds=41.5)
-    store_build(results.store, RUN, {"commit": "b" * 40}, seconds=3.0, failure="error: expected ';'")
-    frame = queries.build_times(results.root).set_index("commit")
-    assert len(frame) == 2
-    assert (frame.loc["a" * 40, "seconds"], frame.loc["a" * 40, "flags"]) == (41.5, '["-O3"]')
-    assert frame.loc["b" * 40, "failure"] == "error: expected ';'"
-    assert len(list((results.root / RUN / "builds").glob("*.json"))) == 2
 
 
 def night(kit: Any, number: int, serial_s: float, batch_s: float) -> list[Any]:

@@ -72,7 +72,8 @@ def test_a_failed_migration_leaves_nothing(results: Any, monkeypatch: pytest.Mon
     folder.mkdir()
     for _, file in migrations.migration_files():
         (folder / file.name).write_text(file.read_text())
-    (folder / "0004_broken.sql").write_text("CREATE TABLE half ( -- half\n    a INTEGER -- a\n);\nSELECT * FROM nowhere;\n")
+    new = len(migrations.migration_files()) + 1
+    (folder / f"{new:04d}_broken.sql").write_text("CREATE TABLE half ( -- half\n    a INTEGER -- a\n);\nSELECT * FROM nowhere;\n")
     with monkeypatch.context() as patch:
         patch.setattr(migrations, "MIGRATIONS", folder)
         with pytest.raises(Exception, match="nowhere"):
