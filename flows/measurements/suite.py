@@ -5,8 +5,8 @@
 plan.json is the one the flow makes (`paceline plan`). Each measurement runs in a process of its own, one at a time, in the plan's
 order; one that fails is tried once more and stops nothing. Run again with the same `out/`, it goes on where it stopped. At the
 end all is packed into `out.tar.gz` beside the folder; `paceline ingest out/` takes the records in elsewhere. Without --build the
-engine of the current source tree is built first; where the tree is a copy without its git, the plan says which commit it is. Pairs
-up to the plan's last look are measured, as far as the budget reaches.
+engine of the current source tree is built first; where the tree is a copy without its git, the plan says which commit it is.
+Pairs up to the plan's last look are measured, as far as the budget reaches.
 
 Exit codes: 0 everything is measured; 1 a measurement has no usable record; 2 wrong usage; 3 the budget ended with work left.
 """

@@ -16,7 +16,6 @@ struct Launch {  // where kernels go
   bool dependent;    // programmatic dependent launch: compute capability 9.0 and later
   int shared_optin;  // bytes of shared memory a block may ask for
   int multiprocessors;
-  int cluster = 1;  // blocks along y that share a cluster
 };
 
 // With `dependent`, a kernel may start while its predecessor drains. It must call wait_for_inputs() before it touches anything
@@ -28,16 +27,11 @@ void launch(const Launch& where, void (*kernel)(Parameters...), dim3 grid, dim3 
   config.blockDim = block;
   config.dynamicSmemBytes = shared;
   config.stream = where.stream;
-  cudaLaunchAttribute attributes[2] = {};
-  config.attrs = attributes;
-  if (where.dependent) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attributes[config.numAttrs++].val.programmaticStreamSerializationAllowed = 1;
-  }
-  if (where.cluster > 1) {
-    attributes[config.numAttrs].id = cudaLaunchAttributeClusterDimension;
-    attributes[config.numAttrs++].val.clusterDim = {1, static_cast<unsigned>(where.cluster), 1};
-  }
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  attribute.val.programmaticStreamSerializationAllowed = 1;
+  config.attrs = &attribute;
+  config.numAttrs = where.dependent ? 1 : 0;
   check(cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...), "kernel launch");
 }
 

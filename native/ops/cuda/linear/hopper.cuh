@@ -21,19 +21,11 @@ __device__ __forceinline__ void barrier_init(uint64_t& barrier, int count) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(shared_address(&barrier)), "r"(count) : "memory");
 }
 
-// Makes initialised barriers known to the copies and to the cluster.
-__device__ __forceinline__ void fence_barriers() {
-  asm volatile("fence.mbarrier_init.release.cluster;\nfence.proxy.async.shared::cta;" ::: "memory");
-}
+// Makes initialised barriers known to the copies.
+__device__ __forceinline__ void fence_barriers() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
 
-// At the same place in the shared memory of block `rank` of the cluster. What it orders are reads of shared memory alone: a
-// release for the whole cluster would wait for all memory, each time.
-__device__ __forceinline__ void barrier_arrive(uint64_t& barrier, int rank) {
-  asm volatile(
-      "{.reg .b32 there; mapa.shared::cluster.u32 there, %0, %1;\n"
-      "mbarrier.arrive.shared::cluster.b64 _, [there];}" ::"r"(shared_address(&barrier)),
-      "r"(rank)
-      : "memory");
+__device__ __forceinline__ void barrier_arrive(uint64_t& barrier) {
+  asm volatile("{.reg .b64 state; mbarrier.arrive.shared::cta.b64 state, [%0];}" ::"r"(shared_address(&barrier)) : "memory");
 }
 
 __device__ __forceinline__ void barrier_expect(uint64_t& barrier, int bytes) {  // and arrive
@@ -57,26 +49,6 @@ __device__ __forceinline__ void copy_bulk(void* to_shared, const void* from, int
       "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(to_shared)),
       "l"(from), "r"(bytes), "r"(shared_address(&barrier))
       : "memory");
-}
-
-// To the same place in the shared memory, and to the barrier, of each block of the cluster that is in `mask`.
-__device__ __forceinline__ void copy_bulk_to(uint16_t mask, void* to_shared, const void* from, int bytes, uint64_t& barrier) {
-  asm volatile(
-      "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster [%0], [%1], %2, [%3], %4;" ::"r"(
-          shared_address(to_shared)),
-      "l"(from), "r"(bytes), "r"(shared_address(&barrier)), "h"(mask)
-      : "memory");
-}
-
-__device__ __forceinline__ int cluster_rank() {
-  int rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  return rank;
-}
-
-// Of every thread of the cluster that has not ended. Orders no memory.
-__device__ __forceinline__ void cluster_barrier() {
-  asm volatile("barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;" ::: "memory");
 }
 
 // A matrix in shared memory without swizzle: cores of 8 rows by 16 bytes, so many bytes apart.

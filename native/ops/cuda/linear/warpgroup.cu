@@ -13,7 +13,6 @@
 namespace paceline::ops::cuda {
 namespace {
 
-constexpr int kCluster = 2;
 constexpr int kTeams = 2;  // warpgroups that multiply
 constexpr int kWarps = 4 * kTeams;
 constexpr int kThreads = kWarps * 32 + 128;
@@ -70,9 +69,7 @@ template <class S>
 __device__ void feed(const Products& all, const Product& p, const uint8_t* inputs, int first_group, int begin, int end,
                      Ring<S::kStages>& ring, uint8_t* stages) {
   const int lane = static_cast<int>(threadIdx.x) % 32, count = end - begin, ahead = min(count, S::kStages);
-  const int groups = max(0, min(kWarps, p.groups - first_group));
-  constexpr int kShare = S::kInputs / kCluster;
-  const int share = cluster_rank() * kShare;
+  const int groups = min(kWarps, p.groups - first_group);
   const uint8_t* source = p.data + (static_cast<size_t>(first_group + lane) * all.blocks + begin) * kBlockBytes;
   inputs += (static_cast<size_t>(blockIdx.x) * all.blocks + begin) * S::kInputs;
   const auto bring_weights = [&](int i) {
@@ -86,8 +83,7 @@ __device__ void feed(const Products& all, const Product& p, const uint8_t* input
   const auto bring_inputs = [&](int i) {
     const int stage = i % S::kStages;
     if (lane == 0)
-      copy_bulk_to((1 << kCluster) - 1, stages + stage * S::kStage + share, inputs + static_cast<size_t>(i) * S::kInputs + share,
-                   kShare, ring.full[stage]);
+      copy_bulk(stages + stage * S::kStage, inputs + static_cast<size_t>(i) * S::kInputs, S::kInputs, ring.full[stage]);
   };
   for (int i = 0; i < ahead; ++i) bring_weights(i);
   wait_for_inputs();
@@ -186,7 +182,7 @@ __device__ void consume(const Products& all, const Product& p, int group, int fi
       barrier_wait(ring.full[stage], parity);
       multiply<S>(stages + stage * S::kStage, scale, warp, lane, acc);
       __syncwarp();
-      if (lane < kCluster) barrier_arrive(ring.empty[stage], lane);
+      if (lane == 0) barrier_arrive(ring.empty[stage]);
       if (++stage == S::kStages) stage = 0, parity ^= 1;
     }
     if constexpr (!kAlone) total.add(acc, run == first_run);
@@ -205,10 +201,10 @@ __global__ void __launch_bounds__(kThreads, 1) warpgroups(const __grid_constant_
   let_next_start();
   const int warp = static_cast<int>(threadIdx.x) / 32;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < S::kStages; ++i) barrier_init(ring.full[i], 1), barrier_init(ring.empty[i], kWarps * kCluster);
+    for (int i = 0; i < S::kStages; ++i) barrier_init(ring.full[i], 1), barrier_init(ring.empty[i], kWarps);
     fence_barriers();
   }
-  cluster_barrier();
+  __syncthreads();
   int part = 0;
   while (part + 1 < all.count && static_cast<int>(blockIdx.y) >= all.product[part + 1].tile_begin) ++part;
   const Product& p = all.product[part];
@@ -224,18 +220,14 @@ __global__ void __launch_bounds__(kThreads, 1) warpgroups(const __grid_constant_
     wait_for_inputs();
     consume<S, kAlone>(all, p, first_group + warp, first_run, last_run, ring, stages, reinterpret_cast<float*>(shared));
   }
-  cluster_barrier();  // nothing of the others is on its way here any more
 #endif
 }
 
 template <int kTokens, bool kAlone>
 void start(const Launch& where, const Products& all, int tiles, const uint8_t* inputs) {
-  const dim3 grid(static_cast<unsigned>((all.m + kTokens - 1) / kTokens),
-                  static_cast<unsigned>((tiles + kCluster - 1) / kCluster * kCluster),
+  const dim3 grid(static_cast<unsigned>((all.m + kTokens - 1) / kTokens), static_cast<unsigned>(tiles),
                   kAlone ? static_cast<unsigned>(kSplits) : 1u);
-  Launch clusters = where;
-  clusters.cluster = kCluster;
-  launch(clusters, warpgroups<kTokens, kAlone>, grid, dim3(kThreads), size_t{Shape<kTokens, kAlone>::kBytes}, all, inputs);
+  launch(where, warpgroups<kTokens, kAlone>, grid, dim3(kThreads), size_t{Shape<kTokens, kAlone>::kBytes}, all, inputs);
 }
 
 template <int kTokens>
