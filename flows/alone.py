@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flows.attempt import Run, attempt
-from flows.build import build_engine, open_build, source_of
+from flows.build import build_asked
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
 from flows.locks import exclusive, measuring_lock
@@ -12,7 +12,6 @@ from flows.parameters import ValidationParameters
 from flows.plan import Measurement, Mode, measurement_of
 from flows.progress import report
 from flows.settings import HostSettings, use_host
-from flows.source import find_repo
 from storage.records import Record
 
 
@@ -28,11 +27,7 @@ def measure_alone(mode: Mode, level: int, parameters: ValidationParameters, host
     """Run one process at one level. Raises BuildError, SourceError; a measurement that fails comes back as its record."""
     folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
     folder.create()
-    if host.build:
-        build = open_build(host.build)
-        source = source_of(build)
-    else:
-        build, source = build_engine(find_repo(host.repo), host, folder.logs / "build.log")
+    build, source = build_asked(host, folder.logs / "build.log")
     run = Run(folder, build, source, Expectations(longest_s=60 * parameters.deadline_minutes))
     named = measurement_of(parameters, 0, level, mode, 0)
     alone = Measurement(name=named.name, label=f"{mode} x{level}", spec=named.spec)

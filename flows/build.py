@@ -39,6 +39,7 @@ from storage.records import Source
 __all__ = [
     "Build",
     "BuildError",
+    "build_asked",
     "build_commit",
     "build_engine",
     "build_key",
@@ -113,6 +114,17 @@ def build_engine(
     if native.compiled_s is None:
         return Build(folder, made.info, "its native module found in the cache, its Python put beside it"), source
     return Build(folder, made.info, f"compiled in {duration(native.compiled_s)}", native.compiled_s), source
+
+
+def build_asked(host: HostSettings, log: Path, on_wait: Callable[[], None] = lambda: None) -> tuple[Build, Source]:
+    """The engine that the settings name: an existing build, a commit, or the tree. Raises BuildError, SourceError."""
+    if host.build:
+        build = open_build(host.build)
+        return build, source_of(build)
+    repo = find_repo(host.repo)
+    if host.commit:
+        return build_commit(repo, resolve(repo, host.commit), host, log, on_wait)
+    return build_engine(repo, host, log, on_wait)
 
 
 def open_build(folder: Path) -> Build:

@@ -17,7 +17,7 @@ from prefect.runner import Runner
 from prefect.types.entrypoint import EntrypointType
 from prefect.utilities.callables import ParameterSchema
 
-from flows import nightly, served
+from flows import nightly, served, served_commits
 from flows.notify import ensure_automation
 from flows.reconcile import reconcile
 from flows.settings import SettingsError, current_host, load_parameters
@@ -39,11 +39,14 @@ def night_schedule(settings: UpSettings) -> CronSchedule:
 
 
 async def deployments(settings: UpSettings) -> list[RunnerDeployment]:
-    """nightly, validate and site, with what their forms say. Raises SettingsError, NightPlanError."""
+    """All that is served, with what their forms say. Raises SettingsError, NightPlanError."""
     return [
         await _deployment(nightly.nightly, "nightly", _NIGHTLY, {}, night_schedule(settings)),
         await _deployment(served.validate, "validate", _VALIDATE, _defaults()),
         await _deployment(served.site, "site", _SITE, {}),
+        await _deployment(served_commits.backfill, "backfill", _BACKFILL, {}),
+        await _deployment(served_commits.bisect, "bisect", _BISECT, {"good": "HEAD~10", "bad": "HEAD"}),
+        await _deployment(served_commits.compare, "compare", _COMPARE, {"base": "HEAD~1"}),
     ]
 
 
@@ -53,6 +56,9 @@ A commit that is decided already gets the canary and the machine probe alone, un
 _VALIDATE = """Measures serial against batched decode on this machine and says whether batching pays.
 
 Every field has a default: press **Submit** to measure now."""
+_BACKFILL = "Measures the commits of a range that have no point yet, coarse first."
+_BISECT = "Finds the commit that a loss came with: GOOD against one suspect after the other."
+_COMPARE = "Holds one commit against another, the same leg of both side by side."
 _SITE = "Draws the site anew from the results store."
 
 

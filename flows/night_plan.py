@@ -7,6 +7,7 @@
     tp = [2, 4]
     devices = "cpu"
     minutes = 30                       # for each of the four
+    bisect = true                      # a loss in the trend queues a search for its commit
     looks = [5, 10, 20]                # any other field of a validation, but results, run and budget_minutes
 
 Relative checkpoint folders start where the file lies.
@@ -27,7 +28,7 @@ LISTS = ("workload", "checkpoint", "tp", "devices")
 MINUTES = 90.0
 LOOKS = (5, 10, 20)
 _NOT_HERE = ("results", "run", "budget_minutes")
-_KNOWN = sorted({"name", "minutes", *ValidationParameters.model_fields} - set(_NOT_HERE))
+_KNOWN = sorted({"name", "minutes", "bisect", *ValidationParameters.model_fields} - set(_NOT_HERE))
 
 
 class NightPlanError(ValueError):
@@ -40,6 +41,7 @@ class NightEntry:
 
     name: str
     parameters: ValidationParameters
+    bisect: bool = False  # queue a bisection for each loss that the trend shows
 
 
 def read_night(path: Path | None) -> list[NightEntry]:
@@ -73,10 +75,17 @@ def _expand(path: Path, number: int, table: Mapping[str, Any]) -> Iterator[Night
     choices = [_choices(table, field, where) for field in LISTS]
     for values in itertools.product(*choices):
         given = {field: value for field, value in zip(LISTS, values, strict=True) if value is not None}
-        rest = {field: value for field, value in table.items() if field not in (*LISTS, "name", "minutes")}
+        rest = {field: value for field, value in table.items() if field not in (*LISTS, "name", "minutes", "bisect")}
         rest["budget_minutes"] = table.get("minutes", MINUTES)
         parameters = _validated(rest | given, where, path.parent)
-        yield NightEntry(_name(table, parameters), parameters)
+        yield NightEntry(_name(table, parameters), parameters, _flag(table, "bisect", where))
+
+
+def _flag(table: Mapping[str, Any], field: str, where: str) -> bool:
+    value = table.get(field, False)
+    if not isinstance(value, bool):
+        raise NightPlanError(f"{where}: {field} {value!r}: must be true or false")
+    return value
 
 
 def _choices(table: Mapping[str, Any], field: str, where: str) -> list[Any]:

@@ -18,6 +18,7 @@ from flows.build import source_under_test
 from flows.folders import RunFolder
 from flows.forms import NightParameters
 from flows.night_plan import NightEntry, read_night
+from flows.night_queue import queue_bisects
 from flows.parameters import ValidationParameters
 from flows.plan import make_plan
 from flows.progress import report
@@ -51,6 +52,9 @@ def nightly(parameters: NightParameters) -> State[Any]:
     entries = [entry for entry in read_night(settings.plan) if not parameters.only or entry.name in parameters.only]
     with in_service(host):
         outcomes = [measure_entry(entry, settings, host, parameters.force) for entry in entries]
+        for entry, outcome in zip(entries, outcomes, strict=True):
+            if outcome.folder is not None:
+                queue_bisects(entry, outcome.folder)
         finish([outcome.folder for outcome in outcomes if outcome.folder is not None], settings)
         create_markdown_artifact(night_text(outcomes), key="night", description=headline(outcomes))
         return night_state(outcomes)

@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, InitSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 
 from flows.parameters import ValidationParameters
@@ -129,6 +129,12 @@ class HostSettings(FromTable):
         le=24 * 60,
         description="Longest wait for a quiet machine; 0: measure and say so. Left out, paceline up waits 30.",
     )
+
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        if self.commit is not None and self.build is not None:
+            raise ValueError(f"commit {self.commit}: a build is named too ({self.build}); name one of the two")
+        return self
 
     @classmethod
     def table(cls) -> dict[str, Any]:

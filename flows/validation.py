@@ -15,7 +15,7 @@ from prefect.states import Completed, Failed
 
 from flows import aggregate, artifacts, preflight, summary
 from flows.attempt import Run
-from flows.build import Build, build_commit, build_engine, open_build, source_under_test
+from flows.build import Build, build_asked, open_build, source_under_test
 from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
@@ -24,7 +24,6 @@ from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
 from flows.progress import logger, report
 from flows.settings import HostSettings, current_host
 from flows.site import draw_site
-from flows.source import find_repo
 from flows.stages import measure_stages
 from flows.verdicts.judge import Verdict
 from storage.records import Source
@@ -73,14 +72,11 @@ def build(host: HostSettings, folder: RunFolder) -> Build:
     """Build the engine, or find it built; either is kept as a result. Raises BuildError with the compiler's last lines."""
     if host.build:
         return open_build(host.build)
-    repo, source, log = find_repo(host.repo), source_under_test(host), folder.logs / "build.log"
+    log = folder.logs / "build.log"
     need_tools(host)
     report().note("building the native engine (once for each state of its sources)")
     waiting = partial(report().note, "waiting: an engine is being built elsewhere")
-    if host.commit:
-        built = recorded(folder, source, lambda: build_commit(repo, source.commit, host, log, waiting)[0])
-    else:
-        built = recorded(folder, source, lambda: build_engine(repo, host, log, waiting)[0])
+    built = recorded(folder, source_under_test(host), lambda: build_asked(host, log, waiting)[0])
     report().note(f"engine {built.how}: {built.folder}")
     return built
 

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command()(bisect)
 
 
-@with_fields(ValidationParameters, HostSettings, leave_out=("build", "levels", "canary", "quick"))
+@with_fields(ValidationParameters, HostSettings, leave_out=("build", "commit", "levels", "canary", "quick"))
 def bisect(
     given: dict[str, Any],
     good: Annotated[str, typer.Argument(help="Commit, branch or tag without the loss.")],

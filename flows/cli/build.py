@@ -22,18 +22,18 @@ def build(
     print_folder: Annotated[bool, typer.Option("--print-folder", help="Print the build's folder alone.")] = False,
 ) -> None:
     """Build the native engine of a source tree, or find it built. Builds are kept by content below the cache folder."""
-    from flows.build import build_engine
+    from flows.build import build_asked
     from flows.settings import load_host
-    from flows.source import find_repo
 
     with told():
         host = load_host(given)
         log = _log(host.cache)
-        built, source = build_engine(find_repo(host.repo), host, log)
+        built, source = build_asked(host.model_copy(update={"build": None}), log)
     if print_folder:
         print(built.folder)
         return
     print(f"engine of {source.commit[:10]}{' with uncommitted changes' if source.dirty else ''}: {built.folder}")
+    print(built.how)
     print(f"compiler {built.info['compiler']}, log {log}")
 
 

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-@with_fields(ValidationParameters, HostSettings, leave_out=("build", "targets", "canary"))
+@with_fields(ValidationParameters, HostSettings, leave_out=("build", "commit", "targets", "canary"))
 def compare(  # noqa: PLR0913  # one an option
     given: dict[str, Any],
     base: Annotated[
@@ -49,6 +49,7 @@ def compare(  # noqa: PLR0913  # one an option
     PASS: surely no worse than the base by more than the margin. FAIL: surely worse. One binary on both sides cannot differ.
     """
     from flows import comparison_report as report
+    from flows.admission import refuse_unfit_for
     from flows.compare import compare as run
     from flows.compare import conclude, keep
     from flows.folders import RunFolder, new_run_id
@@ -60,9 +61,12 @@ def compare(  # noqa: PLR0913  # one an option
     began = datetime.now(UTC)
     with told(), on_terminal():
         parameters, host = load_parameters(for_run), load_host(for_host)
+        _refuse_early(parameters, head_option or head, head_build, host)
         folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
         folder.create()
         sides = _sides((base, base_build), (head_option or head, head_build), host, folder.logs / "build.log")
+        for side in sides:
+            refuse_unfit_for(side.build.folder, parameters)
         comparison = _comparison(sides, parameters, legs, margin)
         compared = run(comparison, folder)
         found = conclude(comparison, compared.verdicts)
@@ -75,6 +79,15 @@ def compare(  # noqa: PLR0913  # one an option
     print(f"records   {folder.records}")
     print(found.headline.partition(". ")[0].rstrip(".") + ".")
     sys.exit(found.exit_code)
+
+
+def _refuse_early(parameters: ValidationParameters, head: str, build: Path | None, host: HostSettings) -> None:
+    """Refuse a checkpoint before anything is built, where the head's engine can be asked already."""
+    from flows.admission import refuse_unfit
+    from flows.revisions import WORKTREE
+
+    if build is not None or head == WORKTREE:
+        refuse_unfit(parameters, host.model_copy(update={"build": build}))
 
 
 def _sides(base: tuple[str | None, Path | None], head: tuple[str, Path | None], host: HostSettings, log: Path) -> Any:

@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-@with_fields(HostSettings, leave_out=("build", "targets", "build_minutes"))
+@with_fields(HostSettings, leave_out=("build", "commit", "targets", "build_minutes"))
 def doctor(given: dict[str, Any]) -> None:
     """Check what a validation and the nightly need here, and name the command that mends what is missing.
 
@@ -98,8 +98,9 @@ def _quiet() -> Finding:
 def _service() -> Iterator[Finding]:
     """What `paceline up` needs: a port, a plan file that can be read, settings that hold."""
     from flows.night_plan import NightPlanError, read_night
+    from flows.server import ServerError, check_api
     from flows.settings import SettingsError, prefect_api_url
-    from flows.up import port_is_free
+    from flows.up import UpError, port_is_free, refuse_open_door
     from flows.up_settings import load_up
 
     try:
@@ -107,8 +108,17 @@ def _service() -> Iterator[Finding]:
     except SettingsError as error:
         yield Finding("up", False, str(error))
         return
+    try:
+        refuse_open_door(settings)
+    except UpError as error:
+        yield Finding("address", False, str(error))
     if joined := prefect_api_url():
-        yield Finding("prefect", True, f"PREFECT_API_URL={joined} is joined")
+        try:
+            check_api(joined)
+        except ServerError as error:
+            yield Finding("prefect", False, str(error))
+        else:
+            yield Finding("prefect", True, f"PREFECT_API_URL={joined} answers and is joined")
     elif port_is_free(settings.address, settings.port):
         yield Finding("prefect", True, f"port {settings.port} on {settings.address} is free for paceline up")
     else:

@@ -12,13 +12,9 @@ if TYPE_CHECKING:
 
 def build_folder(host: "HostSettings") -> Path:
     """The build that the settings name, else that of their source tree. Raises BuildError, SourceError."""
-    from flows.build import build_engine, open_build
-    from flows.source import find_repo
+    from flows.build import build_asked
 
-    if host.build:
-        return open_build(host.build).folder
-    built, _ = build_engine(find_repo(host.repo), host, host.cache / "builds" / "last.log")
-    return built.folder
+    return build_asked(host, host.cache / "builds" / "last.log")[0].folder
 
 
 def run_program(name: str, arguments: Sequence[object]) -> int:

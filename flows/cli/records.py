@@ -16,7 +16,10 @@ _FAILED = 2
 _Record = Annotated[str, typer.Argument(help="Record: its file, or the beginning of its id.")]
 _Results = Annotated[Path, typer.Option("--results", help="Results folder, store or snapshot.")]
 _RESULTS = Path("results")
-_LEFT_OUT = ("targets",)
+_LEFT_OUT = (
+    "commit",
+    "targets",
+)
 
 
 class Profiler(StrEnum):

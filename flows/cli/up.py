@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
     app.command()(up)
 
 
-@with_fields(UpSettings, HostSettings)
+@with_fields(UpSettings, HostSettings, leave_out=("commit",))
 def up(given: dict[str, Any]) -> None:
     """Start the Prefect server, serve the deployments nightly, validate and site, and stay until Ctrl-C or SIGTERM.
 
