@@ -5,10 +5,12 @@ The engine's own Python side judges, in a process of its own, from config and he
 
 import subprocess
 import sys
+from pathlib import Path
 
 from flows.build import open_build
 from flows.parameters import ValidationParameters
 from flows.plan import measurement_of
+from flows.progress import report
 from flows.settings import HostSettings, SettingsError, harness_environment
 from flows.source import find_repo
 
@@ -17,11 +19,15 @@ _WRONG = 2
 
 
 def refuse_unfit(parameters: ValidationParameters, host: HostSettings) -> None:
-    """Return when the engine under test can serve the checkpoint as asked.
+    """Return when the engine under test can serve the checkpoint as asked, or cannot tell beforehand, which is said.
 
     Raises SettingsError with the engine's reason, SourceError, BuildError.
     """
-    engine = open_build(host.build).folder if host.build else find_repo(host.repo)
+    refuse_unfit_for(open_build(host.build).folder if host.build else find_repo(host.repo), parameters)
+
+
+def refuse_unfit_for(engine: Path, parameters: ValidationParameters) -> None:
+    """The same for an engine by its folder: a source tree or a build. Raises SettingsError."""
     spec = measurement_of(parameters, 0, max(parameters.levels), "batch", 0).spec  # the most slots
     command = [sys.executable, "-P", "-m", "flows.measurements.admit", "--engine", str(engine), "--devices", spec.devices]
     command += ["--checkpoint", spec.checkpoint, "--tp", str(spec.tp), "--slots", str(spec.slots), "--context", str(spec.context)]
@@ -39,3 +45,5 @@ def refuse_unfit(parameters: ValidationParameters, host: HostSettings) -> None:
         raise SettingsError(
             f"--checkpoint {spec.checkpoint}: looking at it ended with exit code {ended.returncode}:\n{ended.stderr}"
         )
+    if note := ended.stderr.strip():
+        report().note(note)

@@ -55,7 +55,8 @@ def resolve(for_run: Mapping[str, Any], for_host: Mapping[str, Any]) -> tuple[Va
 def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFolder) -> Ended:
     """Run the flow; what happens in it comes back. Raises ServerError, SettingsError, SourceError, BuildError, RunTakenError."""
     source_under_test(host)
-    refuse_unfit(parameters, host)
+    with on_terminal():
+        refuse_unfit(parameters, host)
 
     def run() -> Ended:
         from flows.validation import validate  # takes seconds, while the server starts
@@ -67,7 +68,8 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
 
 def launch_backfill(parameters: BackfillParameters, host: HostSettings, folder: RunFolder) -> Ended:
     """Run a backfill as `launch` runs a validation; the summary is its backfill.json."""
-    refuse_unfit(parameters.measure, host)
+    with on_terminal():
+        refuse_unfit(parameters.measure, host)
 
     def run() -> Ended:
         from flows.backfill import backfill

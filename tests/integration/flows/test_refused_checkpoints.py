@@ -11,17 +11,20 @@ from flow_support import ROOT
 
 from engine.checkpoint import synthetic
 from engine.checkpoint.index import INDEX
+from flows.admission import refuse_unfit_for
+from flows.parameters import ValidationParameters
+from flows.progress import Reporter, reporting_to
 
 Ended = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture
 def validate(tmp_path: Path) -> Callable[..., Ended]:
-    def run(*options: str) -> Ended:
+    def run(*options: str, command: str = "validate") -> Ended:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PACELINE_", "PREFECT_"))}
         environment |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-        command = [sys.executable, "-P", "-m", "flows.cli", "validate", "--repo", str(ROOT), *options]
-        return subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
+        whole = [sys.executable, "-P", "-m", "flows.cli", command, "--repo", str(ROOT), *options]
+        return subprocess.run(whole, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False)
 
     return run
 
@@ -73,3 +76,30 @@ def test_an_unknown_shape_is_refused_with_those_there_are(validate: Callable[...
     assert done.returncode == 2
     assert "synthetic shape: found 'medium'; allowed: tiny, tiny-hybrid, tiny-fp8, small, small-fp8, small-dense" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_comparison_is_refused_alike(validate: Callable[..., Ended], tmp_path: Path) -> None:
+    """Of the tree as it stands, before either side is built."""
+    synthetic.save("tiny", 0, tmp_path / "model", shards=2)
+    cut(tmp_path / "model")
+    done = validate("--checkpoint", str(tmp_path / "model"), command="compare")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"error: --checkpoint {tmp_path / 'model'} cannot be measured: ")
+    assert "cut short: download or write it again" in done.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model"]
+
+
+def test_an_engine_that_cannot_tell_beforehand_is_named(tmp_path: Path) -> None:
+    """An engine of before the look: what it says comes to whoever watches."""
+    (tmp_path / "engine").mkdir()
+    (tmp_path / "engine" / "__init__.py").write_text("API_VERSION = 1\n")
+    seen: list[str] = []
+
+    class Watcher(Reporter):
+        def note(self, text: str) -> None:
+            seen.append(text)
+
+    with reporting_to(Watcher()):
+        refuse_unfit_for(tmp_path, ValidationParameters(checkpoint="synthetic:tiny"))
+    assert len(seen) == 1
+    assert seen[0].startswith("synthetic:tiny: not looked at beforehand: engine.admission is not in the build")
