@@ -99,13 +99,17 @@ def canary_of(store: Path, run_id: str) -> Canary:
 
 
 def judge_again(store: Path, run: Path, run_id: str, targets_file: Path | None) -> list[dict[str, Any]]:
-    """What a rebuild of the store puts down for a run: nothing where its folder has no plan. Raises PlanError, TargetError.
+    """What a rebuild of the store puts down for a run: nothing where its folder has no plan, or one without
+    looks. Raises PlanError, TargetError.
 
     The changes that the run told of are put down too.
     """
     if not (run / "plan.json").exists():
         return []
-    parameters = read_plan(run / "plan.json").parameters
+    plan = read_plan(run / "plan.json")
+    if not plan.stages:  # a night of the canary alone
+        return []
+    parameters = plan.parameters
     tell_changes(store, run_id)
     return [
         verdict.to_dict() | {"workload": parameters.workload} for verdict in judge_run(store, run_id, parameters, targets_file)

@@ -3,21 +3,21 @@
 The canary measures one build against itself, at the highest level in batch mode and at level 1 in serial mode.
 """
 
-import random
-from collections.abc import Iterator
+import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from flows.aggregate import canary_of, keep_records
+from flows.aggregate import canary_of, reconcile
 from flows.attempt import Run
-from flows.folders import RunFolder
+from flows.folders import RunFolder, new_run_id
 from flows.locks import exclusive, measuring_lock
 from flows.measure import measure
 from flows.parameters import ValidationParameters
-from flows.plan import ARMS, Measurement, canary_arm, measurement_of, watched_legs
+from flows.plan import Block, Measurement, Plan, canary_pair, measurement_of, missing, plan_identity, watched_legs, write_plan
 from flows.progress import report
+from flows.resume import unfinished_run
 from flows.verdicts.canary import Canary
-from storage.records import Record
 
 PAIRS = 3
 
@@ -31,35 +31,78 @@ class Watched:
     fingerprint: str | None  # of the machine, as records have it
 
 
-def watch(parameters: ValidationParameters, run: Run) -> Watched:
-    """Probe the machine, then measure the canary's pairs; records go into the store. A failed process stops nothing."""
-    with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
-        planned = [probe_of(parameters), *canary_plan(parameters)]
-        report().remaining(0, len(planned), sum(run.expectations.expected_s(item.spec) for item in planned))
-        probe, *seen = [_record(item, run) for item in planned]
-    for reason in keep_records(run.folder):
+def watch_plan(parameters: ValidationParameters, tree: str) -> Plan:
+    """The canary's pairs as a plan without looks: nothing is judged on it. The probe goes before them."""
+    legs = watched_legs(parameters)
+    return Plan(
+        identity=hashlib.sha256(f"watch\0{PAIRS}\0{plan_identity(parameters, tree)}".encode()).hexdigest()[:16],
+        tree=tree,
+        parameters=parameters,
+        stages=(),
+        blocks=tuple(
+            Block(
+                block=number,
+                pairs=tuple(
+                    canary_pair(parameters, number, leg, 1 + 2 * ((number - 1) * len(legs) + place))
+                    for place, leg in enumerate(legs)
+                ),
+            )
+            for number in range(1, PAIRS + 1)
+        ),
+    )
+
+
+def lay_out(plan: Plan) -> RunFolder:
+    """The folder of the interrupted night of this plan, else a new one. What others left behind goes into the store."""
+    results = Path(plan.parameters.results)
+    interrupted = unfinished_run(results, plan.identity)
+    folder = RunFolder(results, interrupted or new_run_id())
+    folder.create()
+    for reason in reconcile(folder):
         report().note(f"set aside: {reason}")
-    environments = [record.environment for record in seen if record is not None and record.environment is not None]
-    bandwidth = probe.values.get("read_bandwidth_bytes_per_s") if probe else None
-    fingerprint = environments[0].fingerprint if environments else None
-    return Watched(canary_of(run.folder.snapshot, run.folder.run_id), bandwidth, fingerprint)
+    if interrupted is None:
+        write_plan(plan, folder.plan)
+    else:
+        report().note(f"run {interrupted} of this canary was interrupted: it is taken up")
+    return folder
+
+
+def watch(plan: Plan, run: Run) -> None:
+    """Probe the machine, then measure the canary's pairs, less what is measured already. A failed process stops nothing."""
+    done = run.folder.measured()
+    probe = probe_of(plan.parameters)
+    todo = [*([] if probe.name in done else [probe])]
+    todo += [measurement for pair in missing(plan.pairs(), done) for measurement in pair.measurements]
+    total = 1 + len(list(plan.measurements()))
+    with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
+        for place, measurement in enumerate(todo):
+            left_s = sum(run.expectations.expected_s(item.spec) for item in todo[place:])
+            report().remaining(total - len(todo) + place, total, left_s)
+            measure(measurement, run, return_state=True)
+
+
+def seen_in(folder: RunFolder) -> Watched:
+    """What the records of such a night show, once they are in the store."""
+    good = [record for record in folder.read_records() if record.status == "ok"]
+    bandwidth = next((record.values.get("read_bandwidth_bytes_per_s") for record in good if record.spec.kind == "machine"), None)
+    machines = [
+        record.environment.fingerprint for record in good if record.spec.kind == "canary" and record.environment is not None
+    ]
+    return Watched(canary_of(folder.snapshot, folder.run_id), bandwidth, next(iter(machines), None))
+
+
+def close(plan: Plan, folder: RunFolder, decided: str, found: str) -> None:
+    """Write the summary, by which the night counts as ended. It has no exit code: nothing was judged."""
+    content = {"run": folder.run_id, "plan": plan.identity, "decided_by": decided, "headline": found}
+    temporary = folder.summary_json.with_name(f".{folder.summary_json.name}.tmp")
+    temporary.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    temporary.replace(folder.summary_json)
 
 
 def probe_of(parameters: ValidationParameters) -> Measurement:
     """The machine probe as a measurement."""
     spec = measurement_of(parameters, 0, 1, "serial", 0).spec.model_copy(update={"kind": "machine", "devices": "cpu"})
     return Measurement(name=f"{parameters.workload}/machine", label="machine probe", spec=spec)
-
-
-def canary_plan(parameters: ValidationParameters) -> Iterator[Measurement]:
-    """Arms a and b of every pair, one right after the other, in an order that follows from the seed."""
-    order = 0
-    draw = random.Random(parameters.seed)  # noqa: S311  # an order, not a secret
-    for pair in range(1, PAIRS + 1):
-        for leg in watched_legs(parameters):
-            for arm in draw.sample(ARMS, len(ARMS)):
-                order += 1
-                yield canary_arm(parameters, pair, leg, arm, order)
 
 
 def known_fingerprints(folder: RunFolder) -> set[str]:
@@ -69,8 +112,6 @@ def known_fingerprints(folder: RunFolder) -> set[str]:
 
 def decided_run(results: Path, identity: str) -> str | None:
     """The newest run of this plan (commit and parameters) of which every target is PASS or FAIL; None where there is none."""
-    import json
-
     for path in sorted(results.glob("*/summary.json"), reverse=True):
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
@@ -79,8 +120,3 @@ def decided_run(results: Path, identity: str) -> str | None:
         if found.get("plan") == identity and found.get("exit_code") in (0, 1):
             return path.parent.name
     return None
-
-
-def _record(measurement: Measurement, run: Run) -> Record | None:
-    outcome = measure(measurement, run, return_state=True).result(raise_on_failure=False)
-    return outcome if isinstance(outcome, Record) else None

@@ -181,7 +181,7 @@ def _block(parameters: ValidationParameters, number: int) -> Block:
         pairs=tuple(
             _pair(parameters, number, level, 2 * ((number - 1) * width + place))
             if mode is None
-            else _canary(parameters, number, (level, mode), 2 * ((number - 1) * width + place))
+            else canary_pair(parameters, number, (level, mode), 2 * ((number - 1) * width + place))
             for place, (level, mode) in enumerate(legs)
         ),
     )
@@ -198,7 +198,8 @@ def _pair(parameters: ValidationParameters, number: int, level: int, first_order
     return Pair(level=level, pair=number, measurements=(first, second))
 
 
-def _canary(parameters: ValidationParameters, number: int, leg: tuple[int, Mode], first_order: int) -> Pair:
+def canary_pair(parameters: ValidationParameters, number: int, leg: tuple[int, Mode], first_order: int) -> Pair:
+    """Both arms of one leg (level, mode), in an order that follows from the seed."""
     arms = _shuffled(ARMS, parameters.seed, "arms", number, *leg)
     first, second = (canary_arm(parameters, number, leg, arm, first_order + place) for place, arm in enumerate(arms))
     return Pair(level=leg[0], pair=number, canary=True, measurements=(first, second))

@@ -121,16 +121,11 @@ def finish(folders: list[RunFolder], settings: UpSettings) -> None:
 
 
 def tell(folder: RunFolder, settings: UpSettings) -> None:
-    """Link the run's page, and announce verdicts that it changed."""
-    import json
-
+    """Link the run's page, and announce what it changed."""
     address = settings.pages_url and f"{settings.pages_url}/{folder.run_id}/index.html"
     artifacts.link("page", address, f"The page of run {folder.run_id}")
-    found = notify.changes(folder.snapshot, folder.run_id)
-    for change in found:
-        get_run_logger().warning("verdict changed: %s", change.line())
-    commit = json.loads(folder.summary_json.read_text(encoding="utf-8"))["source"]["commit"]
-    notify.announce(found, folder.run_id, commit, address)
+    for line in notify.tell_run(folder, address):
+        get_run_logger().warning("%s", line)
 
 
 @task(name="site", task_run_name="site", persist_result=False)

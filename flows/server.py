@@ -19,7 +19,7 @@ from pathlib import Path
 
 from flows.locks import exclusive
 from flows.measurements import supervisor
-from flows.settings import child_environment, join_prefect, prefect_api_url
+from flows.settings import api_authorization, child_environment, join_prefect, prefect_api_url
 
 START_S = 120.0  # the first start creates the database
 _STOP_S = 10.0
@@ -74,9 +74,20 @@ def ensure_api(cache: Path, log: Path) -> OwnServer | None:
 
 
 def check_api(joined: str) -> None:
-    """Raises ServerError where the server that the user names does not answer."""
-    if not _answers(joined):
+    """Raises ServerError where the server that the user names does not answer, is no Prefect API, or does not let us in."""
+    status = _status(joined, "/admin/version", api_authorization())
+    if status is None or status >= 500:
         raise ServerError(f"PREFECT_API_URL={joined}: nothing answers there; start that server, or unset it to run without one")
+    if status in (401, 403):
+        raise ServerError(f"PREFECT_API_URL={joined}: it asks for a password: set PREFECT_API_AUTH_STRING=user:password")
+    if status == 404:
+        raise ServerError(f"PREFECT_API_URL={joined}: no Prefect API there; the address ends in /api, as in http://HOST:4200/api")
+
+
+def local_url(address: str, port: int) -> str:
+    """Where this machine reaches the API of a server that listens there: on loopback wherever it listens everywhere."""
+    host = "127.0.0.1" if address in ("0.0.0.0", "::", "localhost") else address  # noqa: S104
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}/api"
 
 
 def start_server(home: Path, log: Path, address: tuple[str, int] | None = None, *, ui: bool = False) -> OwnServer:
@@ -102,22 +113,29 @@ def start_server(home: Path, log: Path, address: tuple[str, int] | None = None, 
                 start_new_session=True,
                 env=child_environment({"PREFECT_SERVER_API_PORT": str(port)}),
             )
-        server = OwnServer(process, f"http://127.0.0.1:{port}/api", log, stack.pop_all())
+        server = OwnServer(process, local_url(host, port), log, stack.pop_all())
     atexit.register(server.stop)
     join_prefect(server.api_url)
     return server
 
 
 def _answers(api_url: str) -> bool:
-    """Whether something speaks HTTP there. No proxy is asked."""
+    """Whether a server is up there."""
+    status = _status(api_url, "/health")
+    return status is not None and status < 500
+
+
+def _status(api_url: str, path: str, authorization: str | None = None) -> int | None:
+    """HTTP status of a GET; None where nothing speaks HTTP. No proxy is asked."""
     address = urllib.parse.urlsplit(api_url)
     kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
     connection = kind(address.hostname or "127.0.0.1", address.port, timeout=5)
     try:
-        connection.request("GET", f"{address.path}/health")
-        return connection.getresponse().status < 500
+        headers = {"Authorization": authorization} if authorization else {}
+        connection.request("GET", f"{address.path.rstrip('/')}{path}", headers=headers)
+        return connection.getresponse().status
     except (OSError, http.client.HTTPException):
-        return False
+        return None
     finally:
         connection.close()
 

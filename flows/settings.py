@@ -3,6 +3,7 @@
 The only module that reads the environment. It also sets Prefect's environment, which must be complete before Prefect is imported.
 """
 
+import base64
 import os
 import tomllib
 from abc import abstractmethod
@@ -247,6 +248,14 @@ def prepare_prefect(cache: Path, log_level: str = "INFO") -> None:
 def server_auth() -> str | None:
     """Prefect's own setting that asks everyone for a user and a password: user:password."""
     return os.environ.get("PREFECT_SERVER_API_AUTH_STRING") or None
+
+
+def api_authorization() -> str | None:
+    """The header by which Prefect's client would name itself to a server that is joined; None where the user set nothing."""
+    if key := os.environ.get("PREFECT_API_KEY"):
+        return f"Bearer {key}"
+    given = os.environ.get("PREFECT_API_AUTH_STRING")
+    return f"Basic {base64.b64encode(given.encode()).decode()}" if given else None
 
 
 def local_time_zone() -> str:

@@ -24,7 +24,6 @@ from flows.settings import (
     HostSettings,
     child_environment,
     hand_down,
-    join_prefect,
     prefect_api_url,
     quiet_prefect,
     server_auth,
@@ -110,7 +109,7 @@ class Service:
 
 def run(settings: UpSettings, host: HostSettings, tell: Tell) -> None:
     """Serve until SIGINT or SIGTERM. Raises UpError, ServerError."""
-    _refuse_open_door(settings)
+    refuse_open_door(settings)
     home = host.cache / "up"
     home.mkdir(parents=True, exist_ok=True)
     with try_exclusive(home / "up.lock") as got:
@@ -124,6 +123,7 @@ def _serve(settings: UpSettings, host: HostSettings, home: Path, tell: Tell, sto
     joined = prefect_api_url()
     settings.results.mkdir(parents=True, exist_ok=True)
     hand_down(variables(settings, host))
+    set_defaults(quiet_prefect() | {"PREFECT_LOGGING_EXTRA_LOGGERS": "paceline"})
     pages = _pages(settings)
     server = None if joined else _start_server(settings, home)
     service = Service(home / "service.log", own_server=joined is None, tell=tell)
@@ -168,27 +168,25 @@ def _start_server(settings: UpSettings, home: Path) -> OwnServer:
     """Our own server, with its database in the cache, its UI on, and closed to other sites' pages."""
     if not port_is_free(settings.address, settings.port):
         raise UpError(f"{settings.address}, port {settings.port}: taken: stop what listens there, or choose another with --port")
-    origins = {f"http://{name}:{settings.port}" for name in ("127.0.0.1", "localhost", settings.address)}
+    names = ("127.0.0.1", "localhost", f"[{settings.address}]" if ":" in settings.address else settings.address)
+    origins = {f"http://{name}:{settings.port}" for name in names}
     set_defaults(
-        quiet_prefect()
-        | {
+        {
             "PREFECT_HOME": str(home),
             "PREFECT_SERVER_API_PORT": str(settings.port),
             "PREFECT_SERVER_UI_API_URL": "/api",  # the browser's own address of this server, whatever it is
             "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": ",".join(sorted(origins)),
             "PREFECT_SERVER_CSRF_PROTECTION_ENABLED": "true",
             "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-            "PREFECT_LOGGING_EXTRA_LOGGERS": "paceline",
         }
     )
     if (auth := server_auth()) is not None:
         set_defaults({"PREFECT_API_AUTH_STRING": auth})
-    server = start_server(home, home / "server.log", (settings.address, settings.port), ui=True)
-    join_prefect(settings.api_url)
-    return server
+    return start_server(home, home / "server.log", (settings.address, settings.port), ui=True)
 
 
-def _refuse_open_door(settings: UpSettings) -> None:
+def refuse_open_door(settings: UpSettings) -> None:
+    """Raises UpError where other machines could reach our server and Prefect would ask them for nothing."""
     auth = server_auth()
     if settings.public and prefect_api_url() is None and not (auth and all(part for part in auth.partition(":"))):
         raise UpError(

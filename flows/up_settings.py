@@ -10,6 +10,7 @@ from zoneinfo import available_timezones
 from pydantic import Field, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from flows.server import local_url
 from flows.settings import CONFIG_FILE, UP_PREFIX, UP_TABLE, FromTable, HostSettings, SettingsError, local_time_zone, read_config
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -102,9 +103,8 @@ class UpSettings(FromTable):
 
     @property
     def api_url(self) -> str:
-        """Where this machine reaches the server: on loopback wherever it listens everywhere."""
-        host = "127.0.0.1" if self.address in ("0.0.0.0", "::", "localhost") else self.address  # noqa: S104
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/api"
+        """Where this machine reaches the server."""
+        return local_url(self.address, self.port)
 
     @property
     def pages_url(self) -> str | None:

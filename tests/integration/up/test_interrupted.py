@@ -136,7 +136,9 @@ def test_a_decided_commit_gets_the_canary_alone_unless_forced(alone: Up) -> None
     (probe,) = [load(path) for path in alone.results.glob("*/records/*.json") if "machine" in path.name]
     assert probe.status == "ok"
     assert probe.values["read_bandwidth_bytes_per_s"] > 1e9
-    assert len(list(alone.results.glob("*/plan.json"))) == 1, "nothing else was measured"
+    (watched,) = [path.parent for path in alone.results.glob("*/plan.json") if path.parent != run]
+    assert json.loads((watched / "summary.json").read_text())["decided_by"] == run.name
+    assert json.loads((watched / "run.json").read_text())["finished_at"]
     third = alone.ended(alone.start_run("nightly/nightly", {"force": True}))
     assert third.state.type.value in ("COMPLETED", "FAILED")
-    assert len(list(alone.results.glob("*/plan.json"))) == 2
+    assert len(list(alone.results.glob("*/plan.json"))) == 3

@@ -10,27 +10,35 @@ import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 from up_support import ROOT, Up
 
+from flows.aggregate import tell_changes
+from flows.folders import RunFolder
 from flows.notify import Change, changes, ensure_automation
 
 pytestmark = [pytest.mark.prefect, pytest.mark.timeout(600)]
 
 
-@pytest.fixture(scope="module")
-def store_maker() -> ModuleType:
-    path = ROOT / "tests" / "unit" / "dashboards" / "store_maker.py"
-    spec = importlib.util.spec_from_file_location("up_store_maker", path)
+def load_module(path: str) -> ModuleType:
+    """A helper of the unit tests, by its path below them."""
+    file = ROOT / "tests" / "unit" / path
+    spec = importlib.util.spec_from_file_location(f"up_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def store_maker() -> ModuleType:
+    return load_module("dashboards/store_maker.py")
 
 
 @pytest.fixture(scope="module")
@@ -75,17 +83,24 @@ def receiver() -> Iterator[tuple[str, "queue.Queue[dict[str, Any]]"]]:
     thread.join()
 
 
+def in_a_process(up: Up, program: str, given: Any) -> str:
+    """Run it in a process of its own, as a flow run is: Prefect's sender of events keeps the first server it met. Its output."""
+    environ = os.environ | {"PREFECT_API_URL": f"{up.ui}/api", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-P", "-c", program]
+    asked = json.dumps(given)
+    done = subprocess.run(command, input=asked, text=True, env=environ, check=True, timeout=120, stdout=subprocess.PIPE)
+    return done.stdout
+
+
 def told(up: Up, found: list[Change], run_id: str, link: str | None) -> None:
-    """Announce from a process of its own, as a flow run does: Prefect's sender of events keeps the first server it met."""
+    """Announce these."""
     program = (
         "import json, sys\n"
         "from flows.notify import Change, announce\n"
         "found, run_id, link = json.load(sys.stdin)\n"
         "announce([Change(**change) for change in found], run_id, '0123456789abcdef', link)\n"
     )
-    environ = os.environ | {"PREFECT_API_URL": f"{up.ui}/api", "PYTHONPATH": str(ROOT)}
-    given = json.dumps([[vars(change) for change in found], run_id, link])
-    subprocess.run([sys.executable, "-P", "-c", program], input=given, text=True, env=environ, check=True, timeout=120)
+    in_a_process(up, program, [[vars(change) for change in found], run_id, link])
 
 
 def test_the_message_reaches_the_webhook(up: Up, receiver: tuple[str, "queue.Queue[dict[str, Any]]"]) -> None:
@@ -111,3 +126,50 @@ def test_the_message_reaches_the_webhook(up: Up, receiver: tuple[str, "queue.Que
         assert "told to nobody" in asyncio.run(ensure_automation(None)), "the automation is gone again"
         with pytest.raises(queue.Empty):
             got.get(timeout=3)
+
+
+TELL = """
+import json, sys
+from pathlib import Path
+from flows.folders import RunFolder
+from flows.notify import tell_run
+results, runs = json.load(sys.stdin)
+print(json.dumps({run: tell_run(RunFolder(Path(results), run), None) for run in runs}))
+"""
+
+
+def test_a_step_of_the_trend_is_told_once(up: Up, receiver: tuple[str, "queue.Queue[dict[str, Any]]"], tmp_path: Path) -> None:
+    """Nine nights, batching 8 % slower from the sixth on; then an old commit again, and every night told of again."""
+    from prefect.blocks.notifications import CustomWebhookNotificationBlock
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    series = load_module("flows/test_history.py").Series(tmp_path)
+    runs = {series.measure(number, batch=1.0 if number < 5 else 1.08): number for number in range(9)}
+    runs[series.measure(2)] = 2
+    fired = {}
+    for run, number in runs.items():
+        folder = RunFolder(series.results, run)
+        fired[run] = tell_changes(folder.store, run)
+        found = {"source": {"commit": series.commits[number]}, "alerts": fired[run]}
+        folder.summary_json.write_text(json.dumps(found))
+    assert any(fired.values())
+    assert fired[list(runs)[-1]] == [], "an old commit measured again"
+    address, got = receiver
+    with temporary_settings({PREFECT_API_URL: f"{up.ui}/api"}):
+        body = {"title": "{{subject}}", "text": "{{body}}"}
+        CustomWebhookNotificationBlock(name="trend", url=address, json_data=body).save("trend", overwrite=True)
+        asyncio.run(ensure_automation("custom-webhook/trend"))
+        said = json.loads(in_a_process(up, TELL, [str(series.results), list(runs)]))
+        assert {run for run, lines in said.items() if lines} == {run for run, alerts in fired.items() if alerts}
+        again = json.loads(in_a_process(up, TELL, [str(series.results), list(runs)]))
+        assert not any(again.values()), "each night is told of once"
+        messages = [got.get(timeout=60) for alerts in fired.values() if alerts]
+        with pytest.raises(queue.Empty):
+            got.get(timeout=3)
+        asyncio.run(ensure_automation(None))
+    lines = [line for message in messages for line in message["text"].splitlines() if line.startswith("The trend changed")]
+    assert len(lines) == len({line.split(" by ")[0] for line in lines}), lines
+    assert f"in {series.commits[4][:10]}..{series.commits[5][:10]}." in lines[0]
+    assert all(
+        message["title"].startswith("Paceline: ") and "changed, first seen at " in message["title"] for message in messages
+    )
