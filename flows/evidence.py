@@ -35,9 +35,9 @@ def facts_of(store: Path, run_id: str, level: int) -> RecordFacts | None:
 
 _LEGS = """
     SELECT records.record_id, slots, wall_sum_s, prefill_s, decode_s, peak_running, invalid_because,
-        share.value AS bandwidth_fraction
+        decode_reads.bandwidth_fraction
     FROM legs JOIN records USING (record_id) JOIN process_figures USING (record_id)
-    LEFT JOIN named_values AS share ON share.record_id = records.record_id AND share.name = 'bandwidth_fraction'
+    LEFT JOIN decode_reads ON decode_reads.record_id = records.record_id
     WHERE legs.run_id = ? AND legs.level = ? AND legs.mode = 'batch' AND legs.status IN ('ok', 'invalid')
     ORDER BY legs.pair
 """

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pandas as pd
 
 from storage.database import read
@@ -31,10 +32,10 @@ def pair_metrics(path: Path | str, run_id: str | None = None, metric: str | None
     """Both legs' values of every metric, one row a pair and metric: run_id, workload, series, metric, level, pair, serial,
     batch, valid, reason, broken. Pairs without a value in either leg have no row.
     """
-    sql = """SELECT * FROM pair_metrics WHERE coalesce(run_id = $run, true) AND coalesce(metric = $metric, true)
-        ORDER BY run_id, workload, metric, level, pair"""
-    with read(path) as connection:
-        return connection.execute(sql, {"run": run_id, "metric": metric}).df()
+    wanted = {name: value for name, value in (("run_id", run_id), ("metric", metric)) if value is not None}
+    where = " AND ".join(f"{name} = ?" for name in wanted) or "true"  # conditions as they are reach down to the tables
+    sql = f"SELECT * FROM pair_metrics WHERE {where} ORDER BY run_id, workload, metric, level, pair"
+    return query(path, sql, list(wanted.values()))
 
 
 def level_table(path: Path | str, run_id: str) -> pd.DataFrame:
@@ -101,6 +102,27 @@ def token_latencies(path: Path | str, run_id: str | None = None) -> pd.DataFrame
     return _of_run(path, "token_latencies", run_id, "run_id, workload, level, mode = 'batch', metric")
 
 
+def latency_shares(path: Path | str, run_id: str, shares: Sequence[float]) -> pd.DataFrame:
+    """Whole distributions: metric (ttft_s, tpot_s, itl_s, e2el_s), level, mode, share (0 to 1), value_s: so much of the kept,
+    completed requests (gaps, for itl_s) of the processes that count took at most that many seconds.
+    """
+    sql = """WITH kept AS (
+            SELECT level, mode, requests.e2el_s, requests.ttft_s, requests.tpot_s, requests.itl_s
+            FROM legs JOIN requests USING (record_id)
+            WHERE run_id = $run AND trouble IS NULL AND NOT warmup AND finish_reason IN ('length', 'stop')
+        ),
+        samples AS (
+            SELECT level, mode, 'e2el_s' AS metric, e2el_s AS value FROM kept
+            UNION ALL SELECT level, mode, 'ttft_s', ttft_s FROM kept
+            UNION ALL SELECT level, mode, 'tpot_s', tpot_s FROM kept
+            UNION ALL SELECT level, mode, 'itl_s', unnest(itl_s) FROM kept
+        )
+        SELECT metric, level, mode, unnest($shares::DOUBLE[]) AS share, unnest(quantile_cont(value, $shares::DOUBLE[])) AS value_s
+        FROM samples WHERE value IS NOT NULL GROUP BY metric, level, mode ORDER BY metric, level, mode = 'batch', share"""
+    with read(path) as connection:
+        return connection.execute(sql, {"run": run_id, "shares": list(shares)}).df()
+
+
 def request_samples(path: Path | str, run_id: str) -> pd.DataFrame:
     """Every kept request of the processes that count: workload, level, mode, pair, round, request, e2el_s, ttft_s, tpot_s,
     queue_s.
@@ -144,6 +166,13 @@ def change_points(path: Path | str, run_id: str | None = None) -> pd.DataFrame:
 def decisions(path: Path | str) -> pd.DataFrame:
     """What people accepted and waived, oldest first: the table `decisions`."""
     return _of_run(path, "decisions", None, "decided_at, kind, target, commit")
+
+
+def build_failures(path: Path | str) -> pd.DataFrame:
+    """Commits that cannot be built, the newest attempt last: commit, position, subject, attempts, asked_at, seconds, failure,
+    run_id.
+    """
+    return _of_run(path, "build_failures", None, 'asked_at NULLS FIRST, "commit"')
 
 
 def build_times(path: Path | str) -> pd.DataFrame:
@@ -194,9 +223,15 @@ def record(path: Path | str, record_id: str) -> dict[str, Any]:
 
 
 def _of_run(path: Path | str, relation: str, run_id: str | None, order: str) -> pd.DataFrame:
-    if run_id is None:
-        return query(path, f"SELECT * FROM {relation} ORDER BY {order}")
-    return query(path, f"SELECT * FROM {relation} WHERE run_id = ? ORDER BY {order}", [run_id])
+    try:
+        if run_id is None:
+            return query(path, f"SELECT * FROM {relation} ORDER BY {order}")
+        return query(path, f"SELECT * FROM {relation} WHERE run_id = ? ORDER BY {order}", [run_id])
+    except duckdb.CatalogException as error:
+        raise StoreError(
+            f"{path}: has no {relation}, so an older paceline wrote it; `paceline ingest` or `paceline rebuild` on its results "
+            "folder brings it up to date"
+        ) from error
 
 
 def _dicts(cursor: Any) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ metrics AS (
     SELECT record_id, item.metric AS metric, item.value AS value FROM figures
     UNION ALL SELECT record_id, left(metric, -2) || item.statistic || '_s', item.value FROM latencies
     UNION ALL SELECT record_id, name, value FROM named_values
+    UNION ALL SELECT record_id, 'bandwidth_fraction', bandwidth_fraction FROM decode_reads
 )
 SELECT run_id, workload, kind, level, pair, mode, record_id, metric, value
 FROM legs JOIN metrics USING (record_id)

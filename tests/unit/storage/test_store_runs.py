@@ -178,12 +178,43 @@ def test_occupancy_costs_machines_and_latencies(kit: Any, results: Any) -> None:
     assert len(queries.round_walls(results.root, RUN)) == 4 * 6
 
 
-def test_bandwidth_where_it_is_reported(kit: Any, results: Any) -> None:
-    record = kit.make.make_record(values={"step_bytes": 2.5e8, "read_bandwidth_bytes_per_s": 2.0e10})
-    ingest(results.store, results.write(record))
-    (row,) = queries.bandwidth_fraction(results.root).itertuples()
-    steps = sum(record.occupancy.rows_per_step.values())
-    assert row.bandwidth_fraction == pytest.approx(2.5e8 / (record.occupancy.decode_s / steps) / 2.0e10)
+def probe(kit: Any, number: int, started: datetime, bandwidth: float, **changes: Any) -> Any:
+    """What the machine probe writes."""
+    return kit.make.make_record(
+        run_id="probes",
+        record_id=f"{number}" * 32,
+        measurement=f"report/machine{number}",
+        spec={"kind": "machine", "mode": "serial", "level": 1},
+        values={"read_bandwidth_bytes_per_s": bandwidth, "read_bandwidth_worst_bytes_per_s": bandwidth / 2},
+        rounds=[],
+        started_at=started,
+        finished_at=started,
+        **changes,
+    )
+
+
+def test_bandwidth_is_that_of_the_nearest_probe_of_the_same_machine(kit: Any, results: Any) -> None:
+    first, second = (kit.make.STARTED + timedelta(days=days) for days in (0, 7))
+    step = {"decode_step_s": 0.025, "decode_step_bytes": 2.5e8}
+    measured = [
+        kit.make.make_record(run_id=run, values=step, spec={"level": 8, "mode": "batch"}, started_at=at, finished_at=at)
+        for run, at in (("before", first - timedelta(days=1)), ("between", first + timedelta(days=6)), ("after", second))
+    ]
+    elsewhere = kit.make.make_environment().model_copy(update={"fingerprint": "another"})
+    probes = [
+        probe(kit, 1, first, 2.0e10),
+        probe(kit, 2, second - timedelta(hours=1), 4.0e10),
+        probe(kit, 3, second, 9.0e10, environment=elsewhere),
+    ]
+    assert ingest(results.store, results.write(measured)).rejected == []
+    (unknown, *_) = queries.bandwidth_fraction(results.root).itertuples()
+    assert (unknown.step_bytes, unknown.step_s) == (2.5e8, 0.025)
+    assert unknown.bandwidth_fraction != unknown.bandwidth_fraction, "no probe yet: unknown, not 0"
+    assert ingest(results.store, results.write(probes)).rejected == []
+    found = queries.bandwidth_fraction(results.root).set_index("run_id")["bandwidth_fraction"].to_dict()
+    assert found == {"before": pytest.approx(0.5), "between": pytest.approx(0.5), "after": pytest.approx(0.25)}
+    sql = "SELECT run_id, value FROM leg_metrics WHERE metric = 'bandwidth_fraction' ORDER BY 1"
+    assert results.query(sql) == [("after", 0.25), ("before", 0.5), ("between", 0.5)]
 
 
 def test_one_record_with_all_that_is_known(kit: Any, results: Any) -> None:
