@@ -54,6 +54,8 @@ def commits_in(repo: Path, text: str) -> tuple[Node, ...]:
 def _nodes(repo: Path, tips: list[str]) -> tuple[Node, ...]:
     listed = _git(repo, ["rev-list", "--topo-order", "--reverse", "--parents", "--stdin"], "\n".join(tips) + "\n")
     lines = [line.split() for line in listed.splitlines()]
+    if not lines:
+        return ()
     engines = _engines(repo, [line[0] for line in lines])
     return tuple(Node(line[0], tuple(line[1:]), engines[line[0]]) for line in lines)
 

@@ -3,7 +3,8 @@
     .venv/bin/python tests/bench/bench_commits.py --folder /tmp/planted
 
 Commit 5 does not build and commit 6 takes that back; from commit 8 on batch mode runs the portable kernels. The native module is
-that of the current tree's build; commit 5 asks for another, and commit 3 changes a comment of native/, so that one is compiled.
+that of the current tree's build; commit 5 asks for another, and commit 3 changes a comment of native/, so that one is compiled
+(--no-compile leaves that out).
 """
 
 import argparse
@@ -28,11 +29,11 @@ def comment_in_native(folder: Path) -> None:
         file.write("# A comment, and so another state of native/.\n")
 
 
-def plant_twelve(folder: Path, build: Path, host: HostSettings) -> Repository:
+def plant_twelve(folder: Path, build: Path, host: HostSettings, compiles: bool) -> Repository:
     """base and eleven more."""
     repository = plant(folder, build, host)
     special = {
-        3: ("3 comment in native", comment_in_native),
+        3: ("3 changes a comment of native", comment_in_native if compiles else None),
         5: ("5 does not build", does_not_build),
         6: ("6 builds again", builds_again),
         8: (CULPRIT, portable_batch),
@@ -60,12 +61,15 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=2, help="of each commit of the backfill")
     parser.add_argument("--new-tokens", type=int, default=64)
     parser.add_argument("--range", default="main", help="of the backfill")
+    parser.add_argument("--no-compile", action="store_true", help="leave native/ alone")
     parser.add_argument("--build", type=Path, help="an existing build, in place of one of the current tree")
     asked = parser.parse_args()
     folder = asked.folder.absolute()
     folder.mkdir(parents=True)
     build = asked.build or build_engine(find_repo(None), load_host(), folder / "build.log")[0].folder
-    repository = plant_twelve(folder / "repository", build, HostSettings(cache=folder / "cache", build=None))
+    repository = plant_twelve(
+        folder / "repository", build, HostSettings(cache=folder / "cache", build=None), not asked.no_compile
+    )
     culprit = repository.names[CULPRIT]
     common = ["--repo", str(repository.folder), "--cache", str(folder / "cache"), "--checkpoint", asked.checkpoint, "--tp", "1"]
     common += ["--new-tokens", str(asked.new_tokens), "--budget-minutes", "10"]
