@@ -69,16 +69,21 @@ def lay_out(plan: Plan) -> RunFolder:
 
 def watch(plan: Plan, run: Run) -> None:
     """Probe the machine, then measure the canary's pairs, less what is measured already. A failed process stops nothing."""
-    done = run.folder.measured()
-    probe = probe_of(plan.parameters)
-    todo = [*([] if probe.name in done else [probe])]
-    todo += [measurement for pair in missing(plan.pairs(), done) for measurement in pair.measurements]
+    todo = left_to_do(plan, run.folder)
     total = 1 + len(list(plan.measurements()))
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
         for place, measurement in enumerate(todo):
             left_s = sum(run.expectations.expected_s(item.spec) for item in todo[place:])
             report().remaining(total - len(todo) + place, total, left_s)
             measure(measurement, run, return_state=True)
+
+
+def left_to_do(plan: Plan, folder: RunFolder) -> list[Measurement]:
+    """The probe and the pairs that have no usable record; a pair of which one arm was cut is measured as a pair again."""
+    done = folder.measured()
+    probe = probe_of(plan.parameters)
+    pairs = [measurement for pair in missing(plan.pairs(), done) for measurement in pair.measurements]
+    return pairs if probe.name in done else [probe, *pairs]
 
 
 def seen_in(folder: RunFolder) -> Watched:

@@ -5,7 +5,7 @@
 -- workloads: workloads measured
 -- started_at: UTC
 -- finished_at: UTC; of the last measurement, where the run did not say
--- exit_code: 0 all targets pass, 1 one fails, 3 undecided, 2 broken; NULL where the run never ended
+-- exit_code: 0 all targets pass, 1 one fails, 3 undecided, 2 broken; NULL where the run never ended or judged nothing
 -- measurements: records
 -- failed: records that are not ok
 -- pairs: pairs measured
