@@ -223,7 +223,7 @@ def _facts(records: pd.DataFrame, environments: list[dict[str, Any]]) -> list[tu
 
 def _machine(machine: Mapping[str, Any]) -> str:
     cores, memory = machine.get("cores"), machine.get("memory_bytes")
-    parts = [machine.get("gpu") or machine.get("cpu_model"), f"{cores} cores" if cores else None]
+    parts = [*(machine.get("gpus") or []), machine.get("cpu_model"), f"{cores} cores" if cores else None]
     parts.append(f"{memory / 2**30:.0f} GiB" if isinstance(memory, int | float) else None)
     return ", ".join(str(part) for part in parts if part)
 
