@@ -30,6 +30,7 @@ DEADLINE_S = 60.0
 _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoinstall_known_extensions": False,  # never reach for the network
     "autoload_known_extensions": False,
+    "python_enable_replacements": False,  # a name that is no table is an error, not a variable of the caller
 }
 
 

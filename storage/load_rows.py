@@ -25,14 +25,25 @@ def insert_rows(connection: DuckDBPyConnection, table: str, rows: Iterable[Mappi
     names = [name for name in types if any(name in row for row in rows)]
     if unknown := sorted({name for row in rows for name in row} - set(types)):
         raise ValueError(f"table {table}: column {unknown[0]!r} is unknown; the columns are {', '.join(types)}")
-    columns = ", ".join(f"{quoted(name)}: {quoted(_file_type(types[name]))}" for name in names)
-    listed = ", ".join(f'"{name}"' for name in names)
+    _load(connection, table, {name: types[name] for name in names}, map(_LINE.encode, rows), on_conflict)
+
+
+def insert_lines(connection: DuckDBPyConnection, table: str, lines: Iterable[str], *, on_conflict: str = "") -> None:
+    """The same of rows that are JSON texts already, one an object without line breaks, with no name that is no column."""
+    lines = list(lines)
+    if lines:
+        _load(connection, table, column_types(connection, table), lines, on_conflict)
+
+
+def _load(connection: DuckDBPyConnection, table: str, types: Mapping[str, str], lines: Iterable[str], on_conflict: str) -> None:
+    columns = ", ".join(f"{quoted(name)}: {quoted(_file_type(stored))}" for name, stored in types.items())
+    listed = ", ".join(f'"{name}"' for name in types)
     with tempfile.TemporaryDirectory(prefix="paceline-ingest-") as folder:
-        file = Path(folder) / "rows.jsonl"
-        with file.open("w", encoding="utf-8") as lines:
-            lines.writelines(_LINE.encode(row) + "\n" for row in rows)
+        path = Path(folder) / "rows.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            file.writelines(f"{line}\n" for line in lines)
         source = (
-            f"read_json({quoted(file)}, format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 268435456)"
+            f"read_json({quoted(path)}, format = 'newline_delimited', columns = {{{columns}}}, maximum_object_size = 268435456)"
         )
         connection.execute(f"INSERT {on_conflict} INTO {table} ({listed}) SELECT {listed} FROM {source}")
 

@@ -105,7 +105,7 @@ class Source(Part):
 class Environment(Part):
     hostname: str
     fingerprint: str  # digest of what makes a series: CPU or GPU model and count, driver, memory, compiler, flags
-    machine: dict[str, Any]  # cpu_model, cores, quota, memory_bytes, kernel, compiler, flags, gpu...
+    machine: dict[str, Any]  # cpu_model, cores, quota, memory_bytes, kernel, compiler, flags, gpus...
     packages: dict[str, str]
     before: dict[str, float]  # load_1m, available_memory_bytes, processes, threads, cpu_mhz
     after: dict[str, float]
@@ -176,8 +176,16 @@ def dump(record: Record, path: Path) -> None:
 
 def load(path: Path) -> Record:
     """Read a record. Raises RecordError for a truncated, altered, foreign or newer file."""
+    return load_with_digest(path)[0]
+
+
+def load_with_digest(path: Path) -> tuple[Record, str]:
+    """Read a record, and the digest that its file states: that of the body as it was written, without fields that later
+    versions add. Raises as `load` does.
+    """
     try:
-        body = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant, parse_float=_finite)
+        text = path.read_text(encoding="utf-8")
+        body = json.loads(text, parse_constant=_refuse_constant)
     except OSError as error:
         raise RecordError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
@@ -193,10 +201,14 @@ def load(path: Path) -> Record:
         )
         raise RecordError(f"{path}: record_version {version!r}: this version reads {RECORD_VERSION}; {advice}")
     stated = body.pop("digest", None)
-    if stated != digest(body):
+    try:
+        found = digest(body)
+    except ValueError as error:  # a number that was read as infinity
+        raise RecordError(f"{path}: not strict JSON: {_too_large(text)} does not fit a float64") from error
+    if stated != found:
         raise RecordError(f"{path}: digest {stated!r} does not match the content: the file was altered")
     try:
-        return Record.model_validate(body)
+        return Record.model_validate(body), found
     except ValidationError as error:
         raise RecordError(f"{path}: {first_fault(error)}") from error
 
@@ -222,8 +234,8 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _finite(text: str) -> float:
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(f"{text} does not fit a float64")
-    return value
+def _too_large(text: str) -> str:
+    """The first number of a JSON text that is infinity as a float64."""
+    numbers: list[str] = []
+    json.loads(text, parse_float=numbers.append)
+    return next(number for number in numbers if math.isinf(float(number)))

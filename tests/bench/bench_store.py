@@ -1,15 +1,17 @@
 """How the results store scales: `python tests/bench/bench_store.py 1000 20000 200000`, by hand, on a quiet machine.
 
 Nights of paired measurements from ten machines are written as raw records, ingested, snapshotted, and every view is read in
-full. Raw files live for one batch only, so 200,000 records need no room for 200,000 files; the store alone grows. Prints a
-Markdown table.
+full. A process of its own writes the raw files, a batch ahead; they live until they are ingested, so 200,000 records need no
+room for 200,000 files; the store alone grows. Prints a Markdown table.
 """
 
 import argparse
-import copy
 import hashlib
 import importlib.util
 import json
+import math
+import multiprocessing
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -20,13 +22,12 @@ from typing import Any
 from storage.database import Database, read
 from storage.ingest import ingest
 from storage.migrate import view_files
-from storage.records import digest
 
 FACTORY = Path(__file__).parents[1] / "unit/storage_records/record_factory.py"
 MACHINES = 10
 PAIRS = 5
 LEVELS = (1, 2, 4, 8)
-BATCH = 5000  # raw files that lie on disk at once
+BATCH = 10000  # raw files that lie on disk at once
 NIGHT = MACHINES * PAIRS * len(LEVELS) * 2
 
 
@@ -40,11 +41,14 @@ def factory() -> Any:
     return module
 
 
-def bodies(count: int) -> Iterator[dict[str, Any]]:
-    """Records as JSON bodies: night after night, each machine its pairs. Times are the factory's, scaled by a little noise."""
+def texts(count: int) -> Iterator[str]:
+    """Raw records: night after night, each machine its pairs. Times are the factory's, scaled by a little noise."""
     make = factory()
+    step = {"decode_step_s": 0.01, "decode_step_bytes": 1e8, "slot_fill_fraction": 1.0}
     templates = {
-        (level, mode): make.make_record(spec={"level": level, "mode": mode, "new_tokens": 16, "runs": 3}).model_dump(mode="json")
+        (level, mode): make.make_record(
+            spec={"level": level, "mode": mode, "new_tokens": 16, "runs": 3}, values=step
+        ).model_dump_json()
         for level in LEVELS
         for mode in ("serial", "batch")
     }
@@ -53,7 +57,7 @@ def bodies(count: int) -> Iterator[dict[str, Any]]:
         machine, place = divmod(place, NIGHT // MACHINES)
         pair, place = divmod(place, len(LEVELS) * 2)
         level, mode = LEVELS[place // 2], ("serial", "batch")[place % 2]
-        body = copy.deepcopy(templates[level, mode])
+        body = json.loads(templates[level, mode])
         started = make.STARTED + timedelta(days=night, minutes=place + 8 * pair)
         seed = hashlib.sha256(f"{number}".encode()).hexdigest()
         stretch = (1 if mode == "serial" else 1 / level**0.7) * (1 + (int(seed[:4], 16) / 65536 - 0.5) / 50)
@@ -68,9 +72,26 @@ def bodies(count: int) -> Iterator[dict[str, Any]]:
         body["measurement"] = f"report/{body['spec']['kind']}-x{level}-{mode}/pair{pair:02d}"
         body["source"]["commit"] = hashlib.sha1(f"{night}".encode(), usedforsecurity=False).hexdigest()
         body["environment"] |= {"fingerprint": f"machine{machine}", "hostname": f"bench{machine}"}
-        body["started_at"] = started.isoformat()
-        body["finished_at"] = (started + timedelta(seconds=40)).isoformat()
-        yield body
+        body["started_at"] = started.isoformat().replace("+00:00", "Z")
+        body["finished_at"] = (started + timedelta(seconds=40)).isoformat().replace("+00:00", "Z")
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"))  # what `digest` is taken of
+        yield f'{text[:-1]},"digest":"{hashlib.sha256(text.encode()).hexdigest()}"}}\n'
+
+
+def write_files(count: int, folder: Path) -> None:
+    """A folder of so many raw records, the last ones one more night of one machine, in batches: NUMBER/record.json. A batch is
+    there once its name has no dot before it, and the next but one waits until it is gone.
+    """
+    made = texts(count + NIGHT // MACHINES)
+    sizes = [*(min(BATCH, count - first) for first in range(0, count, BATCH)), NIGHT // MACHINES]
+    for number, size in enumerate(sizes):
+        while number > 1 and (folder / str(number - 2)).exists():
+            time.sleep(0.05)
+        hidden = folder / f".{number}"
+        hidden.mkdir()
+        for place in range(size):
+            (hidden / f"{place}.json").write_text(next(made))
+        hidden.rename(folder / str(number))
 
 
 def bench(count: int, folder: Path) -> dict[str, float]:
@@ -79,27 +100,26 @@ def bench(count: int, folder: Path) -> dict[str, float]:
     raw = folder / "raw"
     raw.mkdir()
     took = {"ingest": 0.0}
-    batch: list[Path] = []
-
-    def store() -> float:
+    writer = multiprocessing.get_context("spawn").Process(target=write_files, args=(count, raw), daemon=True)
+    writer.start()
+    batches = math.ceil(count / BATCH) + 1
+    for number in range(batches):
+        batch = raw / str(number)
+        while not batch.exists():
+            assert writer.is_alive() or batch.exists(), "the writer of raw records died"
+            time.sleep(0.01)
         start = time.perf_counter()
-        report = ingest(database.path, batch)
+        files = sorted(batch.iterdir())
+        report = ingest(database.path, files)
         seconds = time.perf_counter() - start
-        assert report.added == len(batch), str(report)
-        for path in batch:
-            path.unlink()
-        batch.clear()
-        return seconds
-
-    for number, body in enumerate(bodies(count + NIGHT // MACHINES)):
-        if number == count:
-            took["ingest"] += store()
-        path = raw / f"{number}.json"
-        path.write_text(json.dumps({**body, "digest": digest(body)}))
-        batch.append(path)
-        if number < count and len(batch) == BATCH:
-            took["ingest"] += store()
-    took[f"one more night of one machine ({NIGHT // MACHINES} records), snapshot included"] = store()
+        assert report.added == len(files), str(report)
+        shutil.rmtree(batch)
+        if number == batches - 1:
+            took[f"one more night of one machine ({NIGHT // MACHINES} records), snapshot included"] = seconds
+        else:
+            took["ingest"] += seconds
+    writer.join()
+    took["ingest, records/s"] = count / took["ingest"]
     start = time.perf_counter()
     database.publish_snapshot()
     took["snapshot alone"] = time.perf_counter() - start
@@ -108,6 +128,7 @@ def bench(count: int, folder: Path) -> dict[str, float]:
         with read(database.path) as connection:
             connection.execute(f"CREATE TEMP TABLE whole AS SELECT * FROM {view}")
         took[f"view {view}"] = time.perf_counter() - start
+    assert not writer.exitcode
     took["store, MB"] = database.path.stat().st_size / 1e6
     took["snapshot, MB"] = database.snapshot.stat().st_size / 1e6
     return took

@@ -5,6 +5,10 @@ return from each; so every boundary between two steps of ingest, migration, rebu
 it runs through and prints how many steps there are.
 
 usage: ingest_until_killed.py ACTION N STORE FILE...
+       ingest_until_killed.py serve STORE FILE...
+
+`serve` reads lines `ACTION N` and answers each, once a child has done it, with the child's exit code as `wait` has it; thousands
+of steps need no thousand starts of Python.
 """
 
 import os
@@ -20,10 +24,9 @@ from storage.rebuild import rebuild
 STORAGE = str(Path(sys.modules[ingest.__module__].__file__ or "").parent)
 
 
-def main() -> None:
-    """Read the arguments, count the steps, act."""
-    action, last, store, *files = sys.argv[1:]
-    die_at, steps = int(last), 0
+def act(action: str, die_at: int, store: Path, files: list[Path]) -> int:
+    """Do the action and return how many steps it took, or die at one of them."""
+    steps = 0
 
     def step(frame: FrameType, event: str, argument: Any) -> None:
         nonlocal steps
@@ -34,11 +37,32 @@ def main() -> None:
 
     sys.setprofile(step)
     if action == "ingest":
-        ingest(Path(store), [Path(file) for file in files])
+        ingest(store, files)
     else:
-        rebuild(Path(store).parent, Path(store))
+        rebuild(store.parent, store)
     sys.setprofile(None)
-    print(steps)
+    return steps
+
+
+def serve(store: Path, files: list[Path]) -> None:
+    """Answer the lines of the standard input."""
+    for line in sys.stdin:
+        action, die_at = line.split()
+        child = os.fork()  # before any thread: nothing here has opened a store
+        if child == 0:
+            act(action, int(die_at), store, files)
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def main() -> None:
+    """Read the arguments and act."""
+    if sys.argv[1] == "serve":
+        serve(Path(sys.argv[2]), [Path(file) for file in sys.argv[3:]])
+        return
+    action, last, store, *files = sys.argv[1:]
+    print(act(action, int(last), Path(store), [Path(file) for file in files]))
 
 
 if __name__ == "__main__":

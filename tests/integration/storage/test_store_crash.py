@@ -2,12 +2,14 @@
 raw records.
 """
 
+import os
 import random
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -61,11 +63,11 @@ class Case:
         assert self.kit.contents(self.results.root) == self.after
         return int(done.stdout)
 
-    def check_killed(self, action: str, step: int) -> None:
-        """Die at the step; nothing may be half done; the next attempt completes it."""
+    def check_killed(self, action: str, step: int, die: Callable[[str, int], int] | None = None) -> None:
+        """Die at the step; nothing may be half done; the next attempt completes it. `die` does it and returns the exit code."""
         self.restore()
-        done = act(action, step, self.results.store, self.second)
-        assert done.returncode == -signal.SIGKILL, (step, done.stderr)
+        code = die(action, step) if die else act(action, step, self.results.store, self.second).returncode
+        assert code == -signal.SIGKILL, step
         assert self.kit.contents(self.results.snapshot) in (self.before, self.after), f"snapshot after step {step}"
         aside = self.scratch / "store alone"
         shutil.rmtree(aside, ignore_errors=True)
@@ -98,10 +100,24 @@ def test_killed_at_a_sample_of_the_steps_of_rebuild(case: Case) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(3 * 3600)
 @pytest.mark.parametrize("action", ["ingest", "rebuild"])
 def test_killed_all_over(case: Case, action: str) -> None:
-    for step in spread(case.steps(action), 120):
-        case.check_killed(action, step)
+    """Every step, or every Nth with CRASH_STRIDE=N."""
+    total, stride = case.steps(action), int(os.environ.get("CRASH_STRIDE", "1"))
+    command = [sys.executable, str(PROGRAM), "serve", str(case.results.store), *map(str, case.second)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        asked, answered = server.stdin, server.stdout
+        assert asked is not None
+        assert answered is not None
+
+        def die(what: str, step: int) -> int:
+            asked.write(f"{what} {step}\n")
+            asked.flush()
+            return int(answered.readline())
+
+        for step in range(1 + total % stride, total + 1, stride):
+            case.check_killed(action, step, die)
 
 
 def test_killed_while_the_first_store_is_made(kit: Any, results: Any, tmp_path: Path) -> None:

@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import duckdb
+import pandas as pd
 import pytest
 
 import storage.migrate as migrations
@@ -130,3 +132,11 @@ def test_a_file_that_is_no_database(results: Any) -> None:
         Database(results.store).publish_snapshot()
     with pytest.raises(StoreError, match="paceline rebuild"), read(results.root):
         pass
+
+
+def test_a_name_that_is_no_table_is_no_variable_of_ours(results: Any) -> None:
+    frame = pd.DataFrame({"a": [1]})
+    Database(results.store).publish_snapshot()
+    with read(results.root) as connection, pytest.raises(duckdb.CatalogException, match="frame"):
+        connection.execute("FROM frame")
+    assert len(frame) == 1
