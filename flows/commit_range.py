@@ -51,6 +51,11 @@ def commits_in(repo: Path, text: str) -> tuple[Node, ...]:
     return nodes
 
 
+def ancestors_of(repo: Path, commit: str) -> list[str]:
+    """The commit and all that it comes from, the nearest first. Raises SourceError."""
+    return _git(repo, ["rev-list", "--topo-order", "--stdin"], f"{commit}\n").split()
+
+
 def _nodes(repo: Path, tips: list[str]) -> tuple[Node, ...]:
     listed = _git(repo, ["rev-list", "--topo-order", "--reverse", "--parents", "--stdin"], "\n".join(tips) + "\n")
     lines = [line.split() for line in listed.splitlines()]

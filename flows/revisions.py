@@ -66,9 +66,22 @@ def subject_of(repo: Path, commit: str) -> str:
 
 
 @contextmanager
+def tree_of(repo: Path, commit: str) -> Iterator[Path]:
+    """Everything of a commit in a folder of its own, for as long as the body runs. Raises SourceError."""
+    with _unpacked(repo, commit) as folder:
+        yield folder
+
+
+@contextmanager
 def sources_of(repo: Path, commit: str) -> Iterator[Path]:
     """engine/ and native/ of a commit in a folder of their own, for as long as the body runs. Raises SourceError."""
-    archive = _git(repo, "archive", "--format=tar", commit, "--", *UNDER_TEST)
+    with _unpacked(repo, commit, *UNDER_TEST) as folder:
+        yield folder
+
+
+@contextmanager
+def _unpacked(repo: Path, commit: str, *paths: str) -> Iterator[Path]:
+    archive = _git(repo, "archive", "--format=tar", commit, "--", *paths)
     if archive is None:
         raise SourceError(f"commit {commit[:10]}: has no engine/ and native/ to build, or {repo} has only part of its history")
     folder = Path(tempfile.mkdtemp(prefix="paceline-sources-"))

@@ -117,7 +117,15 @@ class HostSettings(FromTable):
         pattern=r"^[0-9a-z;-]*$",
         description="GPU architectures to build the CUDA backend for, in CMake's words (90a-real;75-virtual). Left out: none.",
     )
-    build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build.")
+    build_minutes: float = Field(default=30.0, gt=0, description="Longest time for a build, and for a commit's own tests.")
+    own_tests: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=400,
+        pattern="^[^-]",
+        description="Tests of each measured commit to run before it is measured, as its pytest takes them, such as tests/unit. "
+        "Left out: none.",
+    )
     builds_gb: float = Field(
         default=2.0,
         gt=0,

@@ -19,6 +19,7 @@ from flows.build import Build, build_asked, open_build, source_under_test
 from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
+from flows.own_tests import run_own_tests
 from flows.parameters import ValidationParameters
 from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
 from flows.progress import logger, report
@@ -38,6 +39,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     source = source_under_test(host)
     plan = lay_out(parameters, source, folder)
     built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
+    course.notes += own_tests(host, folder, built, source) if host.own_tests else []
     run = Run(folder, built, source, known_durations(plan, folder))
     disturbed = check_machine(plan, folder, host)
     try:
@@ -79,6 +81,14 @@ def build(host: HostSettings, folder: RunFolder) -> Build:
     built = recorded(folder, source_under_test(host), lambda: build_asked(host, log, waiting)[0])
     report().note(f"engine {built.how}: {built.folder}")
     return built
+
+
+@task(name="own tests", task_run_name="own tests", persist_result=False)
+def own_tests(host: HostSettings, folder: RunFolder, built: Build, source: Source) -> list[str]:
+    """The commit's own tests, in words; their result stands in tests.json and decides nothing. Raises SourceError."""
+    if source.dirty or source.commit == "unknown":
+        return ["Its own tests were not run: they are run on commits, and this is a tree with changes of its own."]
+    return [run_own_tests(built, source, folder, host.repo, str(host.own_tests), host.build_minutes).describe()]
 
 
 @task(name="preflight", task_run_name="preflight", persist_result=False)

@@ -2,7 +2,7 @@
 
     .venv/bin/python tests/bench/bench_commits.py --folder /tmp/planted
 
-Commit 5 does not build and commit 6 takes that back; from commit 8 on batch mode runs the portable kernels. The native module is
+Commit 5 does not build and commit 6 takes that back; from commit 8 on batch mode gives each rank one thread. The native module is
 that of the current tree's build; commit 5 asks for another, and commit 3 changes a comment of native/, so that one is compiled
 (--no-compile leaves that out).
 """
@@ -15,13 +15,13 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "integration/commits"))
-from planted import Repository, builds_again, does_not_build, plant, portable_batch
+from planted import Repository, builds_again, does_not_build, one_thread_in_batch, plant
 
 from flows.build import build_engine
 from flows.settings import HostSettings, load_host
 from flows.source import find_repo
 
-CULPRIT = "8 batch mode takes portable kernels"
+CULPRIT = "8 batch mode takes one thread a rank"
 
 
 def comment_in_native(folder: Path) -> None:
@@ -36,7 +36,7 @@ def plant_twelve(folder: Path, build: Path, host: HostSettings, compiles: bool) 
         3: ("3 changes a comment of native", comment_in_native if compiles else None),
         5: ("5 does not build", does_not_build),
         6: ("6 builds again", builds_again),
-        8: (CULPRIT, portable_batch),
+        8: (CULPRIT, one_thread_in_batch),
     }
     for number in range(2, 13):
         repository.commit(*special.get(number, (f"{number} changes a comment",)))
@@ -56,10 +56,10 @@ def main() -> int:
     """Plant, backfill, bisect; 0 where both name the culprit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True, help="a new folder for repository, cache and results")
-    parser.add_argument("--checkpoint", default="synthetic:tiny@0")
+    parser.add_argument("--checkpoint", default="synthetic:small@0")
     parser.add_argument("--level", type=int, default=4)
     parser.add_argument("--pairs", type=int, default=2, help="of each commit of the backfill")
-    parser.add_argument("--new-tokens", type=int, default=64)
+    parser.add_argument("--new-tokens", type=int, default=16)
     parser.add_argument("--range", default="main", help="of the backfill")
     parser.add_argument("--no-compile", action="store_true", help="leave native/ alone")
     parser.add_argument("--build", type=Path, help="an existing build, in place of one of the current tree")
@@ -72,7 +72,7 @@ def main() -> int:
     )
     culprit = repository.names[CULPRIT]
     common = ["--repo", str(repository.folder), "--cache", str(folder / "cache"), "--checkpoint", asked.checkpoint, "--tp", "1"]
-    common += ["--new-tokens", str(asked.new_tokens), "--budget-minutes", "10"]
+    common += ["--new-tokens", str(asked.new_tokens), "--runs", "3", "--budget-minutes", "10"]
     plan = ["--levels", str(asked.level), "--pairs", str(asked.pairs), "--results", str(folder / "backfilled")]
     timed("backfill", ["backfill", asked.range, *common, *plan, "--run", "backfill"])
     looks = ["--target", f"x{asked.level}", "--looks", "3,6,12", "--results", str(folder / "searched")]

@@ -48,19 +48,19 @@ Session.open, Session.generate = classmethod(_open_known), _generate_slowly
 """
 
 
-PORTABLE = """
+ONE_THREAD = """
 
 import dataclasses as _dataclasses
 
 _open = Session.open.__func__
 
 
-def _open_portable(cls, checkpoint, options, **more):
-    isa = "portable" if options.mode == "batch" else options.isa
-    return _open(cls, checkpoint, _dataclasses.replace(options, isa=isa), **more)
+def _open_narrow(cls, checkpoint, options, **more):
+    threads = options.tp if options.mode == "batch" else options.threads
+    return _open(cls, checkpoint, _dataclasses.replace(options, threads=threads), **more)
 
 
-Session.open = classmethod(_open_portable)
+Session.open = classmethod(_open_narrow)
 """
 
 
@@ -120,10 +120,10 @@ def loses(factor: float) -> Callable[[Path], None]:
     return change
 
 
-def portable_batch(folder: Path) -> None:
-    """A change after which batch mode takes the portable kernels whatever the machine has: a loss that is really measured."""
+def one_thread_in_batch(folder: Path) -> None:
+    """A change after which batch mode gives each rank one thread, whatever the machine has: a loss that is really measured."""
     with (folder / "engine/session.py").open("a") as file:
-        file.write(PORTABLE)
+        file.write(ONE_THREAD)
 
 
 def does_not_build(folder: Path) -> None:
