@@ -9,8 +9,10 @@ RUN_CHARTS: dict[str, Callable[[Path, str | None], theme.Drawn]] = {
     "targets": charts.targets,
     "scaling": charts.scaling,
     "latency": charts.latency,
+    "distribution": charts.distribution,
     "limits": charts.limits,
     "pairs": charts.pairs,
+    "canary": charts.canary,
     "telemetry": charts.telemetry,
 }
 HISTORY_CHARTS: dict[str, Callable[[Path], theme.Drawn]] = {"trend": charts.trend, "legs": charts.legs}

@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from dashboards import frames
-from dashboards.pages import Cell, Grid
+from dashboards.pages import Cell, Grid, commit_cell
 from dashboards.run_view import SEVERITY, json_object
 from dashboards.series_names import named
 from storage import queries
@@ -49,15 +49,20 @@ def run_grid(runs: pd.DataFrame, linked: list[str], commit_url: str | None, last
         [
             {"text": str(row["run_id"]), "href": f"points/{row['run_id']}.html"} if row["run_id"] in have else str(row["run_id"]),
             commit_cell(row["commit"], commit_url),
-            f"{row['started_at']:%Y-%m-%d %H:%M}",
+            "" if frames.absent(row["started_at"]) else f"{row['started_at']:%Y-%m-%d %H:%M}",
             f"{int(row['valid_pairs'])} of {int(row['pairs'])}",
-            *(str(int(row[name])) for name in ("passes", "fails", "undecided", "errors")),
+            *(_tally(row[name]) for name in ("passes", "fails", "undecided", "errors")),
         ]
         for row in frames.rows(runs.head(last))
     ]
     columns = ["run", "commit", "started (UTC)", "valid pairs", "PASS", "FAIL", "INCONCLUSIVE", "ERROR"]
     caption = f"The newest {len(rows)} of {frames.count(len(runs), 'run')}"
     return Grid("runs", caption, columns, rows, frozenset(range(3, 8)), "No run is in the store yet.", "Runs")
+
+
+def _tally(count: Any) -> str:
+    """Nothing where the run came to no verdicts: interrupted, or a night of the canary alone."""
+    return "" if frames.absent(count) else str(int(count))
 
 
 def noise_grid(snapshot: Path, names: dict[str, str]) -> Grid:
@@ -78,17 +83,22 @@ def noise_grid(snapshot: Path, names: dict[str, str]) -> Grid:
     return Grid("noise", caption, columns, rows, frozenset({2, 3, 4, 5}), "No pair counts yet.", "Noise floor")
 
 
-def change_grid(history: pd.DataFrame, commit_url: str | None) -> Grid:
-    """Change points, newest first."""
-    found = history[history["change"].notna()].sort_values("commit_position", ascending=False)
+def failed_build_grid(builds: pd.DataFrame, commit_url: str | None) -> Grid:
+    """Commits that could not be built, newest first."""
     rows: list[list[Cell]] = [
-        [commit_cell(row["commit"], commit_url), _ratio_of(row), str(row["change"]), str(row["series"])]
-        for row in frames.rows(found)
+        [
+            commit_cell(row["commit"], commit_url),
+            "—" if frames.absent(row["asked_at"]) else f"{row['asked_at']:%Y-%m-%d %H:%M}",
+            str(row["failure"]).strip(),
+            str(int(row["attempts"])),
+            "drawn" if not frames.absent(row["position"]) else "no place in the history",
+            str(row["run_id"]),
+        ]
+        for row in frames.rows(builds.iloc[::-1])
     ]
-    columns = ["commit", "ratio of", "change", "series"]
-    return Grid(
-        "changes", "Commits from which a ratio is another one", columns, rows, empty="No change was found.", title="Changes"
-    )
+    columns = ["commit", "when (UTC)", "why", "attempts", "in the trend", "run"]
+    caption = "Commits whose engine could not be built, so that nothing was measured"
+    return Grid("builds", caption, columns, rows, frozenset({3}), empty="No build failed.", title="Failed builds")
 
 
 def mover_grid(snapshot: Path, names: dict[str, str], last: int = 12) -> Grid:
@@ -148,12 +158,6 @@ def _replay(kind: str, spec: dict[str, Any]) -> str:
     levels = ["--levels", str(spec["level"])] if kind == "throughput" else []
     options = [part for name in REPLAYED for part in (f"--{name.replace('_', '-')}", str(spec[name]))]
     return shlex.join(["paceline", "measure", kind, "--mode", str(spec["mode"]), *levels, *options])
-
-
-def commit_cell(commit: Any, template: str | None) -> Cell:
-    """A commit's short name, linked where the site knows how."""
-    name = frames.short_commit(None if frames.absent(commit) else str(commit))
-    return name if template is None or name == "unknown" else {"text": name, "href": template.replace("{commit}", str(commit))}
 
 
 def percent(value: Any) -> str:

@@ -12,7 +12,7 @@ import jinja2
 import vl_convert
 from markupsafe import Markup
 
-from dashboards import theme
+from dashboards import frames, theme
 
 TEMPLATES = Path(__file__).parent / "templates"
 PNG_SCALE = 2.0
@@ -32,6 +32,7 @@ class Grid:
     numeric: frozenset[int] = frozenset()
     empty: str = "Nothing here."
     title: str = ""  # heading above it, where a page has several
+    folded: bool = False  # long and rarely wanted: shown when asked for
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,12 @@ def figure(name: str, chart: theme.Drawn, png: str | None = None, data: Grid | N
     """Make a chart part of a page. Its title becomes the heading, its description the finding beneath."""
     spec = chart.to_dict()
     return Figure(name, str(spec["title"]), str(spec["description"]), embedded(spec), png, data)
+
+
+def commit_cell(commit: Any, template: str | None) -> Cell:
+    """A commit's short name, linked where the site knows how."""
+    name = frames.short_commit(None if frames.absent(commit) else str(commit))
+    return name if template is None or name == "unknown" else {"text": name, "href": template.replace("{commit}", str(commit))}
 
 
 def embedded(value: Any) -> Markup:

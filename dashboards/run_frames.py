@@ -9,6 +9,8 @@ import pandas as pd
 from dashboards.run_view import json_object
 from storage import queries
 
+SHARES = (0.0, 0.01, 0.02, 0.05, *(step / 20 for step in range(2, 19)), 0.95, 0.98, 0.99, 1.0)  # that a distribution is read at
+
 
 def legs(snapshot: Path) -> pd.DataFrame:
     """For `leg_throughput`: geometric mean of the valid pairs' legs of each run and level, with the extreme processes."""
@@ -52,6 +54,11 @@ def latency(snapshot: Path, run_id: str) -> pd.DataFrame:
     return pd.concat([tokens[columns], whole[columns]], ignore_index=True)
 
 
+def distribution(snapshot: Path, run_id: str) -> pd.DataFrame:
+    """For `latency_distribution`: the shares that its lines run through."""
+    return queries.latency_shares(snapshot, run_id, SHARES)
+
+
 def telemetry(snapshot: Path, run_id: str) -> pd.DataFrame:
     """For `night_telemetry`: what each record saw before and after."""
     rows = []
@@ -64,9 +71,10 @@ def telemetry(snapshot: Path, run_id: str) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["at", "quantity", "value", "measurement"])
 
 
-def newest_run(snapshot: Path) -> str | None:
-    """The run that started last, None in an empty store."""
+def newest_run(snapshot: Path, having: str = "pairs") -> str | None:
+    """The run that started last of those with pairs, or measurements; None where there is none."""
     runs = queries.runs(snapshot)
+    runs = runs[runs[having] > 0]
     return None if runs.empty else str(runs["run_id"].iloc[0])
 
 

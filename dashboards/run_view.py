@@ -10,13 +10,13 @@ from urllib.parse import quote
 
 import pandas as pd
 
-from dashboards import frames
+from dashboards import changes, frames
 from dashboards.pages import Cell, Grid
 from storage import queries
 
 SEVERITY = ("ERROR", "FAIL", "INCONCLUSIVE", "PASS")  # the worst one names the run
 TARGET_COLUMNS = ["name", "leg", "unit", "metric", "level", "direction", "target", "ratio", "low", "high", "verdict"]
-TARGET_COLUMNS += ["mde", "pairs", "point", "reason", "flags", "waived"]
+TARGET_COLUMNS += ["mde", "pairs", "point", "reason", "flags", "waived", "details"]
 PARAMETERS = {
     "tp": "Tensor-parallel ranks",
     "devices": "Devices",
@@ -52,6 +52,11 @@ class RunView:
         seen = set(frames.verdict_names(self.targets["verdict"]))
         return next((verdict for verdict in SEVERITY if verdict in seen), "NO TARGET")
 
+    def canary(self) -> str:
+        """What the build against itself showed, empty where no canary was judged."""
+        said = [json_object(details).get("canary") for details in self.targets["details"]]
+        return next((str(words) for words in said if words), "")
+
     def headline(self) -> str:
         """The run's finding in one line."""
         names = frames.verdict_names(self.targets["verdict"])
@@ -72,14 +77,15 @@ def read_run(snapshot: Path, run_id: str, history: pd.DataFrame | None = None) -
     Raises UnknownRunError, and StoreError where the store cannot be read.
     """
     records = queries.records(snapshot, run_id)
-    history = queries.ratio_history(snapshot) if history is None else history
+    history = changes.marked(queries.ratio_history(snapshot), queries.change_points(snapshot)) if history is None else history
     if records.empty:
         known = frames.listing(sorted(set(history["run_id"]))[-5:]) or "none"
         raise UnknownRunError(f"{snapshot}: no record of run {run_id!r}; the latest runs there: {known}")
     looks = records.dropna(subset=["environment_id"]).drop_duplicates("environment_id")["record_id"]
     machines = [queries.record(snapshot, record_id)["environment"] for record_id in looks]
     targets = _targets(queries.verdicts(snapshot, run_id), history[history["run_id"] == run_id])
-    return RunView(run_id, targets, queries.level_table(snapshot, run_id), records, history, _facts(records, machines))
+    facts = _facts(_of_pairs(records), machines)
+    return RunView(run_id, targets, queries.level_table(snapshot, run_id), records, history, facts)
 
 
 def target_grid(view: RunView) -> Grid:
@@ -102,6 +108,20 @@ def target_grid(view: RunView) -> Grid:
         )
     caption = "Batch against serial: ratio with its interval, smallest effect that would be seen (MDE), and the verdict"
     return Grid("targets", caption, columns, rows, frozenset({2, 3, 4, 5, 6}), "No level was measured.", "Targets")
+
+
+def cause_grid(view: RunView) -> Grid:
+    """What the records say beside each verdict: the legs' change since the accepted state, and what may explain a FAIL."""
+    rows: list[list[Cell]] = []
+    for row in frames.rows(view.targets):
+        details = json_object(row["details"])
+        said = [("change", details.get("change"))] + [("hint", hint) for hint in details.get("hints") or ()]
+        verdict: Cell = {"verdict": str(frames.verdict_names(pd.Series([row["verdict"]])).iloc[0])}
+        rows += [[_target_name(row), verdict, kind, str(words)] for kind, words in said if words]
+    columns = ["target", "verdict", "kind", "what the records say"]
+    caption = "Which leg moved since the accepted state, and what stands out where a target fails"
+    empty = "Nothing stands out: no target fails with a hint, and no leg is held against an accepted state."
+    return Grid("causes", caption, columns, rows, empty=empty, title="Why")
 
 
 def level_grid(view: RunView) -> Grid:
@@ -144,7 +164,7 @@ def record_grid(view: RunView, base: str | None = "") -> Grid:
     ]
     columns = ["measurement", "mode", "level", "pair", "attempt", "status", "why"]
     caption = f"{frames.count(len(rows), 'measurement')}, each one engine process"
-    return Grid("records", caption, columns, rows, frozenset({2, 3, 4}), "No record.", "Records")
+    return Grid("records", caption, columns, rows, frozenset({2, 3, 4}), "No record.", "Records", folded=len(rows) > 12)
 
 
 def history_grid(history: pd.DataFrame, last: int = 40) -> Grid:
@@ -190,6 +210,7 @@ def _targets(verdicts: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
         "reason": "",
         "flags": None,
         "waived": "",
+        "details": None,
         "name": "",
         "leg": "ratio",
         "unit": "x",
@@ -197,6 +218,12 @@ def _targets(verdicts: pd.DataFrame, points: pd.DataFrame) -> pd.DataFrame:
     extra = points[alone].assign(**unjudged)
     rows = [row for part in (judged, extra) for row in frames.rows(part[TARGET_COLUMNS])]
     return pd.DataFrame(rows, columns=TARGET_COLUMNS).sort_values(["level", "metric"], kind="stable").reset_index(drop=True)
+
+
+def _of_pairs(records: pd.DataFrame) -> pd.DataFrame:
+    """The records of pairs, whose specs are what the run is about; all of them where there is no pair."""
+    pairs = records[records["kind"].isin(["latency", "throughput", "canary", "comparison"])]
+    return records if pairs.empty else pairs
 
 
 def _facts(records: pd.DataFrame, environments: list[dict[str, Any]]) -> list[tuple[str, str]]:

@@ -12,7 +12,8 @@ from storage import queries
 def series_names(snapshot: Path) -> dict[str, str]:
     """Series digest -> 'Example CPU, synthetic:small, tp 4', with the digest's beginning where two would read the same."""
     records = queries.records(snapshot)
-    described = records[records["environment_id"].notna()].drop_duplicates("series_id", keep="last")
+    paired = records[records["environment_id"].notna() & records["kind"].isin(["latency", "throughput"])]  # a line's points
+    described = paired.drop_duplicates("series_id", keep="last")
     labels = {str(row["series_id"]): _label(snapshot, str(row["record_id"])) for row in described.to_dict("records")}
     seen = Counter(labels.values())
     return {key: label if seen[label] == 1 else f"{label} ({key[:6]})" for key, label in labels.items()}

@@ -7,10 +7,12 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards import downsample, frames, overview, pages, run_frames, run_view
+from dashboards import changes, downsample, frames, overview, pages, run_frames, run_view
+from dashboards.charts.latency_distribution import latency_distribution
 from dashboards.charts.leg_throughput import leg_throughput
 from dashboards.charts.level_scaling import level_scaling
 from dashboards.charts.memory_limits import memory_limits
+from dashboards.charts.night_canary import night_canary
 from dashboards.charts.night_pairs import night_pairs
 from dashboards.charts.night_telemetry import night_telemetry
 from dashboards.charts.ratio_trend import ratio_trend
@@ -24,6 +26,8 @@ NAVIGATION = [{"href": f"{name}.html", "text": title} for name, title in zip(NAM
 POINT_PAGES = 60  # runs with a page of their own, the newest first: about 15 kB each
 TREND_POINTS = 4000  # of all lines together
 LEG_RUNS = 400  # runs on the page of the legs
+FAILED_BUILDS = 200  # the newest
+OVERVIEW_CHANGES = 12
 FOOTER = "Made by paceline from its store; these files work without a network."
 
 
@@ -61,28 +65,24 @@ class _Site:
         self.files.append(path)
 
 
-def write_site(
-    snapshot: Path, out_dir: Path, commit_url_template: str | None = None, changes: pd.DataFrame | None = None
-) -> SiteFiles:
+def write_site(snapshot: Path, out_dir: Path, commit_url_template: str | None = None) -> SiteFiles:
     """Write all pages into `out_dir`.
 
-    commit_url_template: link of a commit with {commit} in it, None for no links. changes: change points, a row each, with
-    run_id, series, level, metric and change (words). Raises StoreError, and ValueError for a template without {commit}.
+    commit_url_template: link of a commit with {commit} in it, None for no links. Raises StoreError, and ValueError for a template
+    without {commit}.
     """
     if commit_url_template is not None and "{commit}" not in commit_url_template:
         raise ValueError(f"commit_url_template {commit_url_template!r}: {{commit}} must stand in it")
-    history = queries.ratio_history(snapshot)
-    if changes is not None and len(changes):
-        history = history.merge(changes, how="left", on=["run_id", "series", "level", "metric"])
+    told = queries.change_points(snapshot)
+    history = changes.marked(queries.ratio_history(snapshot), told)
     site = _Site(snapshot, out_dir, commit_url_template, history, series_names(snapshot))
     thinned = downsample.thin(history, TREND_POINTS)
     runs = _runs_with_pages(thinned.frame)
-    newest = run_frames.newest_run(snapshot)
     _assets(site)
-    _overview(site, runs)
-    _trend(site, thinned, runs)
+    _overview(site, runs, told)
+    _trend(site, thinned, runs, told)
     _legs(site, thinned.frame)
-    _run_pages(site, newest)
+    _run_pages(site)
     for run_id in runs:
         _point(site, run_id)
     total = sum(path.stat().st_size for path in site.files)
@@ -100,27 +100,28 @@ def _assets(site: _Site) -> None:
     site.write("assets/style.css", pages.style())
 
 
-def _overview(site: _Site, runs: list[str]) -> None:
+def _overview(site: _Site, runs: list[str], told: pd.DataFrame) -> None:
     latest = named(queries.latest_verdicts(site.snapshot), site.names)
     tables = [
+        changes.grid(told.tail(OVERVIEW_CHANGES), site.names, site.commit_url),
         overview.run_grid(queries.runs(site.snapshot), runs, site.commit_url),
         overview.noise_grid(site.snapshot, site.names),
     ]
-    if "change" in site.history.columns:
-        tables.insert(0, overview.change_grid(named(site.history, site.names), site.commit_url))
     tables.append(overview.mover_grid(site.snapshot, site.names))
     site.page("index.html", headline=overview.headline(latest), tiles=overview.tiles(latest), tables=tables)
 
 
-def _trend(site: _Site, thinned: downsample.Thinned, runs: list[str]) -> None:
+def _trend(site: _Site, thinned: downsample.Thinned, runs: list[str], told: pd.DataFrame) -> None:
     linked = set(runs)
     frame = named(thinned.frame, site.names)
     links: list[Any] = [f"points/{run}.html" if run in linked else None for run in frame["run_id"]]
     frame = frame.assign(href=links)
     grid = overview.point_grid(frame, site.commit_url)
-    figure = pages.figure("trend", ratio_trend(frame), data=grid)
+    builds = queries.build_failures(site.snapshot).tail(FAILED_BUILDS)
+    figure = pages.figure("trend", ratio_trend(frame, builds), data=grid)
     headline = "Is batching paying, and since when?"
-    site.page("trend.html", headline=headline, lede=thinned.remark(), charts=[figure])
+    tables = [changes.grid(told, site.names, site.commit_url), overview.failed_build_grid(builds, site.commit_url)]
+    site.page("trend.html", headline=headline, lede=thinned.remark(), charts=[figure], tables=tables)
 
 
 def _legs(site: _Site, kept: pd.DataFrame) -> None:
@@ -132,30 +133,48 @@ def _legs(site: _Site, kept: pd.DataFrame) -> None:
     site.page("legs.html", headline="Which leg moved?", lede=lede, charts=[pages.figure("legs", leg_throughput(legs))])
 
 
-def _run_pages(site: _Site, run_id: str | None) -> None:
-    """The pages on the newest run."""
+def _run_pages(site: _Site) -> None:
+    """The pages on the newest run: of those with pairs, and for the night of all that measured anything."""
     snapshot = site.snapshot
-    lede = f"Run {run_id}" if run_id else "No run is in the store yet."
-    run = run_id or ""
+    paired, measured = run_frames.newest_run(snapshot), run_frames.newest_run(snapshot, "measurements")
+    run = paired or ""
     charts = {
-        "scaling": [("scaling", level_scaling(run_frames.scaling(snapshot, run)))],
-        "latency": [("latency", request_latency(run_frames.latency(snapshot, run)))],
-        "limits": [("limits", memory_limits(queries.bandwidth_fraction(snapshot, run)))],
-        "night": [
-            ("pairs", night_pairs(queries.target_ratios(snapshot, run))),
-            ("telemetry", night_telemetry(run_frames.telemetry(snapshot, run))),
-        ],
+        "scaling": {"scaling": level_scaling(run_frames.scaling(snapshot, run))},
+        "latency": {
+            "latency": request_latency(run_frames.latency(snapshot, run)),
+            "distribution": latency_distribution(run_frames.distribution(snapshot, run)),
+        },
+        "limits": {"limits": memory_limits(queries.bandwidth_fraction(snapshot, run))},
     }
     headlines = {
         "scaling": "How far does batching carry?",
         "latency": "Where does a request's time go?",
         "limits": "How near is decoding to what the memory allows?",
-        "night": "Can this night be trusted?",
     }
-    tables = {"night": [overview.exclusion_grid(snapshot, run)]}
     for name, drawn in charts.items():
-        figures = [pages.figure(chart_name, chart) for chart_name, chart in drawn]
-        site.page(f"{name}.html", headline=headlines[name], lede=lede, charts=figures, tables=tables.get(name, []))
+        figures = [pages.figure(chart_name, chart) for chart_name, chart in drawn.items()]
+        site.page(f"{name}.html", headline=headlines[name], lede=_run_words(paired), charts=figures)
+    _night(site, measured)
+
+
+def _night(site: _Site, run_id: str | None) -> None:
+    snapshot, run = site.snapshot, run_id or ""
+    charts = {
+        "pairs": night_pairs(queries.target_ratios(snapshot, run)),
+        "canary": night_canary(queries.canary_pairs(snapshot, run)),
+        "telemetry": night_telemetry(run_frames.telemetry(snapshot, run)),
+    }
+    lede, tables = _run_words(run_id), [overview.exclusion_grid(snapshot, run)]
+    if run_id is not None:
+        view = run_view.read_run(snapshot, run_id, site.history)
+        tables.insert(0, run_view.cause_grid(view))
+        lede = f"{lede}. {view.canary()}" if view.canary() else lede
+    figures = [pages.figure(name, chart) for name, chart in charts.items()]
+    site.page("night.html", headline="Can this night be trusted?", lede=lede, charts=figures, tables=tables)
+
+
+def _run_words(run_id: str | None) -> str:
+    return f"Run {run_id}" if run_id else "No run is in the store yet."
 
 
 def _point(site: _Site, run_id: str) -> None:
@@ -163,7 +182,7 @@ def _point(site: _Site, run_id: str) -> None:
     view = run_view.read_run(site.snapshot, run_id, site.history)
     results, here = site.snapshot.parent.resolve(), (site.out / "points").resolve()
     base = os.path.relpath(results / run_id, here).replace(os.sep, "/") + "/" if (results / run_id).is_dir() else None
-    tables = [run_view.target_grid(view), run_view.level_grid(view), run_view.record_grid(view, base)]
+    tables = [run_view.target_grid(view), run_view.cause_grid(view), run_view.level_grid(view), run_view.record_grid(view, base)]
     replay = [("Measure it again", overview.replay_commands(view.records))]
     headline = f"{view.headline()}: run {run_id}"
-    site.page(f"points/{run_id}.html", headline=headline, tables=tables, commands=replay, facts=view.facts)
+    site.page(f"points/{run_id}.html", headline=headline, lede=view.canary(), tables=tables, commands=replay, facts=view.facts)

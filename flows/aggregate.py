@@ -111,16 +111,23 @@ def judge_again(store: Path, run: Path, run_id: str, targets_file: Path | None) 
         return []
     parameters = plan.parameters
     tell_changes(store, run_id)
-    return [
-        verdict.to_dict() | {"workload": parameters.workload} for verdict in judge_run(store, run_id, parameters, targets_file)
-    ]
+    said = {"workload": parameters.workload}
+    return [row | said for row in _rows(store, run_id, judge_run(store, run_id, parameters, targets_file))]
 
 
 def store_judged(folder: RunFolder, verdicts: Sequence[Verdict], workload: str) -> None:
     """Keep the verdicts as rows of the store. Raises StoreError."""
     from storage.ingest import store_verdicts
 
-    store_verdicts(folder.store, folder.run_id, [verdict.to_dict() for verdict in verdicts], workload=workload)
+    store_verdicts(folder.store, folder.run_id, _rows(folder.store, folder.run_id, verdicts), workload=workload)
+
+
+def _rows(store: Path, run_id: str, verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """Verdicts as the store keeps them, each with what the canary of its night said, where there was one."""
+    from storage.queries import canary_pairs
+
+    canary = {} if canary_pairs(store, run_id).empty else {"canary": canary_of(store, run_id).reason}
+    return [verdict.to_dict() | canary for verdict in verdicts]
 
 
 def tell_changes(store: Path, run_id: str) -> list[dict[str, Any]]:

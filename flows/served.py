@@ -27,9 +27,8 @@ from flows.plan import make_plan, read_plan
 from flows.progress import report
 from flows.resume import owned, unfinished_run
 from flows.settings import HostSettings, current_host
+from flows.site import SITE, draw_site
 from flows.up_settings import UpSettings, load_up
-
-SITE = "site"
 
 
 def ledger(host: HostSettings) -> Path:
@@ -57,7 +56,7 @@ def site(parameters: SiteParameters) -> State[Any]:
     with in_service(host):
         if parameters.rebuild:
             rebuild_store(settings.results.absolute(), host.targets)
-        files = draw_site(settings)
+        files = draw_site(settings.results.absolute())
         return Completed(message=f"{files} pages and files in {settings.results.absolute() / SITE}")
 
 
@@ -110,11 +109,10 @@ def measuring(folder: RunFolder) -> Iterator[None]:
 
 
 def finish(folders: list[RunFolder], settings: UpSettings) -> None:
-    """The site, the links and word of what changed, for runs that have come to verdicts."""
+    """The links and word of what changed, for runs that have come to verdicts; each has drawn the site."""
     done = [folder for folder in folders if folder.summary_json.exists()]
     if not done:
         return
-    draw_site(settings)
     for folder in done:
         tell(folder, settings)
     artifacts.link(SITE, settings.pages_url and f"{settings.pages_url}/{SITE}/index.html", "The site: all runs")
@@ -126,15 +124,6 @@ def tell(folder: RunFolder, settings: UpSettings) -> None:
     artifacts.link("page", address, f"The page of run {folder.run_id}")
     for line in notify.tell_run(folder, address):
         get_run_logger().warning("%s", line)
-
-
-@task(name="site", task_run_name="site", persist_result=False)
-def draw_site(settings: UpSettings) -> int:
-    """Write the site into the results folder; returns how many files it has. Raises StoreError."""
-    from dashboards.site import write_site
-
-    results = settings.results.absolute()
-    return len(write_site(results / "snapshot.duckdb", results / SITE, settings.commit_url).files)
 
 
 @task(name="rebuild", task_run_name="rebuild the store", persist_result=False)

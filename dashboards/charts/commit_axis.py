@@ -8,13 +8,14 @@ import pandas as pd
 from dashboards import frames
 
 
-def with_places(data: pd.DataFrame) -> pd.DataFrame:
-    """Add placed, x and name. A run whose commit has no place gets one to the right of all others, and a * behind its name.
+def with_places(data: pd.DataFrame, last: float = 0.0) -> pd.DataFrame:
+    """Add placed, x and name. A run whose commit has no place gets one to the right of all others, and of `last`, and a *
+    behind its name.
 
     Needs run_id, commit and commit_position.
     """
     placed = data["commit_position"].notna()
-    last = float(data.loc[placed, "commit_position"].max()) if placed.any() else 0.0
+    last = max(float(data.loc[placed, "commit_position"].max()) if placed.any() else 0.0, last)
     runs = sorted(data.loc[~placed, "run_id"].dropna().unique())
     own = data["run_id"].map({run: last + 1 + i for i, run in enumerate(runs)}).astype(float)
     name = data["commit"].map(frames.short_commit) + placed.map({True: "", False: "*"})

@@ -58,7 +58,9 @@ def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> Any:
     domain = [data["at"].min(), data["at"].max()]
-    axis = alt.Axis(title="UTC" if last else None, labels=last, ticks=last, grid=False, tickCount=5, format="%H:%M")
+    brief = pd.Timestamp(domain[1]) - pd.Timestamp(domain[0]) < pd.Timedelta(minutes=10)
+    clock = "%H:%M:%S" if brief else "%H:%M"
+    axis = alt.Axis(title="UTC" if last else None, labels=last, ticks=last, grid=False, tickCount=5, format=clock)
     x = alt.X("time:T", scale=alt.Scale(type="utc", domain=domain), axis=axis)
     y = alt.Y(
         "value:Q", scale=alt.Scale(zero=False, nice=True), axis=alt.Axis(title=None, tickCount=3, minExtent=46, format="~s")

@@ -2,7 +2,8 @@
 
 Columns of the frame, a row per run, level and series: run_id, commit, commit_position, committed_at, series, workload,
 level, metric, ratio, low, high, verdict, target, direction; optional reason, href (the point's page), placement (why a
-point has no place), change (words on a change point at this commit).
+point has no place), and of a change point at this commit: change (words), step (new / old level), change_from (place of the
+last commit before it). Columns of `builds`, a row per failed build: commit, position, asked_at, failure.
 """
 
 from dataclasses import dataclass
@@ -19,27 +20,29 @@ PANEL, LOW_PANEL, STRIP = 150, 90, 36  # px; the low one where there is a single
 STRIP_FROM = 12  # places on the axis from which a strip to drag over is worth its room
 DENSE = 60  # points of a panel from which marks are small
 DRAWN = ["panel", "series", "x", "ratio", "low", "high", "verdict", "target", "placed", "latest", "segment", "change"]
-DRAWN += ["name", "committed_at", "interval", "run_id", "reason", "placement", "href"]
+DRAWN += ["name", "committed_at", "interval", "run_id", "reason", "placement", "href", "step", "change_from"]
 SAYS = "datum.name + ', ' + datum.panel + ': ' + (isValid(datum.ratio) ? datum.ratio : 'no ratio') + ', ' + datum.verdict"
 SIGNS = {">=": "≥", "<=": "≤"}
 
 
-def ratio_trend(frame: pd.DataFrame) -> theme.Drawn:
-    """Line and interval band a series, points by verdict, target rule, gaps shaded, what has no ratio at the panel's foot.
+def ratio_trend(frame: pd.DataFrame, builds: pd.DataFrame | None = None) -> theme.Drawn:
+    """Line and interval band a series, points by verdict, target rule, gaps and the ranges of changes shaded; what has no ratio,
+    and commits that could not be built, at the panel's foot.
 
     Drag over the lowest strip to zoom, click a series in the legend to single it out, click a point for its page.
     Raises FrameError for a missing column.
     """
-    data = trend_frame.prepare(frame)
+    failed = trend_frame.failed_builds(builds)
+    data = trend_frame.prepare(frame, last=float(failed["x"].max()) if len(failed) else 0.0)
     if data.empty:
-        return theme.notice(TITLE, "No run is in the store yet: the trend begins with the first one.")
-    look = _Look.of(data)
+        return theme.notice(TITLE, " ".join(["The trend begins with the first run.", trend_frame.finding(frame, builds)]))
+    look = _Look.of(data, failed)
     names = list(data["panel"].unique())
     panels: list[Any] = [_panel(look, name, first=name == names[0], last=name == names[-1]) for name in names]
     if look.zoom is not None:
         panels.append(_strip(look))
     chart = alt.vconcat(*panels, spacing=14).resolve_scale(stroke="shared", fill="shared", shape="shared")
-    return theme.dress(chart.add_params(commit_axis.names(data)), TITLE, trend_frame.finding(frame))
+    return theme.dress(chart.add_params(commit_axis.names(look.places)), TITLE, trend_frame.finding(frame, builds))
 
 
 @dataclass(frozen=True)
@@ -49,21 +52,24 @@ class _Look:
     data: pd.DataFrame
     rows: alt.InlineData
     gaps: pd.DataFrame
+    failed: pd.DataFrame  # builds
+    places: pd.DataFrame  # x and name of everything on the axis
     zoom: alt.Parameter | None
     pick: alt.Parameter | None
 
     @classmethod
-    def of(cls, data: pd.DataFrame) -> "_Look":
+    def of(cls, data: pd.DataFrame, failed: pd.DataFrame) -> "_Look":
         places = data.loc[data["placed"] & data["ratio"].notna(), "x"].nunique()
         zoom = alt.selection_interval(encodings=["x"], name="zoom") if places >= STRIP_FROM else None
         pick = alt.selection_point(fields=["series"], bind="legend", name="pick") if data["series"].nunique() > 1 else None
-        return cls(data, frames.inline(data[DRAWN]), trend_frame.gaps(data), zoom, pick)
+        axis = pd.concat([failed[["x", "name"]], data[["x", "name"]]], ignore_index=True)
+        return cls(data, frames.inline(data[DRAWN]), trend_frame.gaps(data), failed, axis, zoom, pick)
 
     def base(self) -> alt.Chart:
         return alt.Chart(self.rows)
 
     def x(self, title: str | None, field: str = "x:Q", whole: bool = False) -> alt.X:
-        return commit_axis.encode(self.data, title, field, None if whole else self.zoom)
+        return commit_axis.encode(self.places, title, field, None if whole else self.zoom)
 
     def series(self) -> alt.Stroke:
         """Stroke of lines and, where there are several series, of points."""
@@ -97,6 +103,7 @@ def _panel(look: _Look, panel: str, first: bool, last: bool) -> Any:
     height = PANEL if look.data["x"].nunique() > 1 else LOW_PANEL
     base = look.base().transform_filter(alt.datum.panel == panel)
     layers = _gap_marks(look) + _lines(look, base, here, x, height) + _points(look, base, here, x, height)
+    layers = _failed_builds(look, x, height) + layers
     if first and look.pick is not None:
         layers[-1] = layers[-1].add_params(look.pick)  # in one view only: the others refer to it by name
     return alt.layer(*layers).properties(width=theme.WIDTH, height=height, title=_title(here, panel))
@@ -119,10 +126,40 @@ def _lines(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: i
         known = base.transform_filter("isValid(datum.target)").transform_aggregate(groupby=["target"])
         layers.append(known.mark_rule(strokeDash=[6, 4], strokeWidth=1.5, color=theme.LIGHT.ink).encode(y="target:Q"))
     if here["change"].notna().any():
-        at = base.transform_filter("isValid(datum.change)")
-        rule = at.mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.LIGHT.muted, clip=True)
-        layers.append(rule.encode(x=x, tooltip=[alt.Tooltip("change:N"), alt.Tooltip("name:N", title="commit")]))
+        layers += _changes(base, x)
     return layers
+
+
+def _changes(base: alt.Chart, x: alt.X) -> list[Any]:
+    """The range of commits that can have done it, a rule at the first one after it, and by how much."""
+    at = base.transform_filter("isValid(datum.change)")
+    tip = [alt.Tooltip("change:N"), alt.Tooltip("name:N", title="first commit after it")]
+    after = alt.X2("x:Q")
+    span = at.mark_rect(color=theme.LIGHT.untargeted, opacity=0.22, clip=True)
+    rule = at.mark_rule(strokeWidth=1.5, strokeDash=[2, 3], color=theme.LIGHT.muted, clip=True)
+    words = at.transform_calculate(words="format(100 * (datum.step - 1), '+.1f') + ' %'").transform_filter("isValid(datum.step)")
+    text = words.mark_text(color=theme.LIGHT.ink, fontSize=11, fontWeight=600, align="right", dx=-4, clip=True)
+    start = alt.X("change_from:Q", scale=x["scale"], axis=x["axis"])
+    return [
+        span.transform_filter("isValid(datum.change_from)").encode(x=start, x2=after, tooltip=tip),
+        rule.encode(x=x, tooltip=tip),
+        text.encode(x=x, y=alt.value(23), text="words:N", tooltip=tip),
+    ]
+
+
+def _failed_builds(look: _Look, x: alt.X, height: int) -> list[Any]:
+    """A faint rule and a cross at the foot for each commit that could not be built."""
+    if look.failed.empty:
+        return []
+    base = alt.Chart(frames.inline(look.failed)).transform_calculate(says="datum.name + ': build failed: ' + datum.failure")
+    tip = [
+        alt.Tooltip("name:N", title="commit"),
+        alt.Tooltip("failure:N", title="build failed"),
+        alt.Tooltip("when:N", title="UTC"),
+    ]
+    rule = base.mark_rule(color=theme.LIGHT.broken, strokeWidth=1, opacity=0.45, strokeDash=[1, 3], clip=True)
+    cross = base.mark_text(text="\u2715", color=theme.LIGHT.broken, fontSize=13, fontWeight=700, clip=True)
+    return [rule.encode(x=x), cross.encode(x=x, y=alt.value(height - 8), tooltip=tip, description="says:N")]
 
 
 def _points(look: _Look, base: alt.Chart, here: pd.DataFrame, x: alt.X, height: int) -> list[Any]:

@@ -66,7 +66,7 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
     axis = alt.Axis(title="level" if last else None, labelAngle=0, grid=False)
     x = alt.X("at:N", sort=order, axis=axis, scale=alt.Scale(domain=order, paddingInner=0.5))
     offset = alt.XOffset("mode:N", scale=alt.Scale(domain=list(theme.MODES)))
-    y_axis = alt.Axis(title="seconds", minExtent=46, format="~g", **_ticks(data[data["panel"] == panel]))
+    y_axis = alt.Axis(title="seconds", minExtent=46, format="~g", **_ticks_of(data[data["panel"] == panel]))
     y = alt.Y("p50_s:Q", scale=alt.Scale(type="log", nice=False, padding=10), axis=y_axis)
     shape = alt.Shape("mode:N", scale=alt.Scale(domain=list(theme.MODES), range=["square", "circle"]), title="mode")
     base = alt.Chart(rows).transform_filter(alt.datum.panel == panel).encode(x=x, xOffset=offset, color=theme.mode_colour())
@@ -81,8 +81,12 @@ def _panel(data: pd.DataFrame, rows: alt.InlineData, panel: str, last: bool) -> 
     return alt.layer(*layers).properties(width=theme.WIDTH, height=PANEL, title=title)
 
 
-def _ticks(here: pd.DataFrame) -> dict[str, Any]:
-    """1, 2, 5 of each power of ten within the panel, or as many as fit where that gives fewer than two."""
+def ticks(low: float, high: float) -> dict[str, Any]:
+    """Of a log axis: 1, 2, 5 of each power of ten within it, or as many as fit where that gives fewer than two."""
     steps = [digit * 10.0**power for power in range(-6, 4) for digit in (1, 2, 5)]
-    inside = [step for step in steps if here["p50_s"].min() * 0.9 <= step <= here[["p50_s", "p99_s"]].max().max() * 1.1]
+    inside = [step for step in steps if low * 0.9 <= step <= high * 1.1]
     return {"values": inside} if len(inside) >= 2 else {"tickCount": 3}
+
+
+def _ticks_of(here: pd.DataFrame) -> dict[str, Any]:
+    return ticks(float(here["p50_s"].min()), float(here[["p50_s", "p99_s"]].max().max()))

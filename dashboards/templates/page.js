@@ -33,6 +33,10 @@
     if (drawn.has(place)) drawn.get(place).finalize();
     const result = await window.vegaEmbed(place, spec, options);
     drawn.set(place, result);
+    for (const part of place.querySelectorAll("[role^=graphics]:not([aria-label])")) { // Vega gives them a role and no name
+      part.removeAttribute("role");
+      part.removeAttribute("aria-roledescription");
+    }
     return place.querySelector("svg, canvas").getBoundingClientRect().width;
   }
 

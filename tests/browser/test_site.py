@@ -1,5 +1,6 @@
 """The static site in Chromium, no network: every page, each interaction."""
 
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -7,7 +8,6 @@ from typing import Any
 import pytest
 
 from dashboards.site import NAMES, write_site
-from storage.commits import fill_commits
 
 pytestmark = pytest.mark.browser
 WIDER = "document.documentElement.scrollWidth - window.innerWidth"
@@ -17,16 +17,7 @@ NIGHTS = 14  # enough for the strip to drag over
 @pytest.fixture(scope="module")
 def site(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
     results = store_maker.Results(tmp_path_factory.mktemp("browser site"))
-    factory = store_maker.record_factory()
-    commits = store_maker.git_history(results.root / "repository", NIGHTS)
-    for night, commit in enumerate(commits):
-        environment = factory.make_environment(
-            fingerprint=f"{night % 2:016x}", machine={"cpu_model": f"CPU {night % 2}", "cores": 2}
-        )
-        results.add_run(
-            *store_maker.make_run(factory, night, ratios={1: 1.0, 8: 4.6}, pairs=2, commit=commit, environment=environment)
-        )
-    fill_commits(results.store, results.root / "repository")
+    store_maker.eventful(results, store_maker.record_factory(), NIGHTS)
     return write_site(results.snapshot, results.root / "site").index_html.parent
 
 
@@ -35,7 +26,7 @@ def test_every_page_draws_and_fits(visit: Any, site: Path, width: int, scheme: s
     for name in NAMES:
         page = visit(site / f"{name}.html", width=width, scheme=scheme).page
         assert [place.get_attribute("data-state") for place in page.locator("[data-chart]").all()] == ["drawn"] * (
-            0 if name == "index" else 2 if name == "night" else 1
+            {"index": 0, "latency": 2, "night": 3}.get(name, 1)
         )
         assert page.evaluate(WIDER) <= 0, name
         assert page.locator("h1").count() == 1
@@ -57,7 +48,7 @@ def test_a_series_has_a_line_in_the_order_of_the_commits(visit: Any, site: Path)
     lines = page.locator("[data-chart] svg .mark-line path[stroke]")
     assert lines.count() >= 4
     labels = page.locator("[data-chart] svg .mark-symbol path[aria-label]")
-    assert labels.count() == 2 * NIGHTS
+    assert labels.count() == 3 * NIGHTS
     assert "1 alone: latency ratio: " in str(labels.first.get_attribute("aria-label"))
 
 
@@ -90,5 +81,34 @@ def test_a_point_leads_to_its_page(visit: Any, site: Path) -> None:
     made.page.locator("[data-chart] svg .role-mark.mark-symbol path").first.click()
     made.page.wait_for_url("**/points/*.html")
     assert made.page.locator("#targets").count() == 1
-    assert made.page.locator("#records a").count() == 8
+    assert made.page.locator("#records a").count() == 12
     made.ready()
+
+
+def test_what_could_not_be_built_and_what_changed_say_so(visit: Any, site: Path) -> None:
+    page = visit(site / "trend.html").page
+    crosses = page.locator("[data-chart] svg text[aria-label*='build failed']")
+    assert crosses.count() == 3, "one a panel"
+    assert "model.cc:12: error: 'Rows' was not declared" in str(crosses.first.get_attribute("aria-label"))
+    assert page.locator("[data-chart] svg text", has_text="+7.7 %").count() == 1
+    assert page.locator("#changes tbody tr").count() == 1
+    assert page.locator("#builds tbody tr").count() == 1
+
+
+def test_a_level_is_picked_from_the_distributions(visit: Any, site: Path) -> None:
+    page = visit(site / "latency.html").page
+    chart = page.locator("[data-chart=distribution] svg")
+    bright = '[data-chart=distribution] svg .mark-line path[opacity="1"]'
+    strong, dashes = page.locator(bright), f"document.querySelector('{bright}').getAttribute('stroke-dasharray')"
+    assert strong.count() == 8, "four metrics in both modes at the highest level"
+    before = page.evaluate(dashes)
+    chart.locator(".role-legend-label text", has_text="2 at once").click(force=True)
+    page.wait_for_function(f"{dashes} !== {json.dumps(before)}")
+    assert strong.count() == 8
+
+
+def test_the_night_tells_of_its_canary_and_of_causes(visit: Any, site: Path) -> None:
+    page = visit(site / "night.html").page
+    assert "The same build against itself moved" in page.locator(".lede").inner_text()
+    assert page.locator("[data-chart=canary] svg .mark-symbol path").count() >= 2
+    assert "slots were not filled" in page.locator("#causes").inner_text()

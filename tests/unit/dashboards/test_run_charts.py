@@ -8,12 +8,16 @@ import pandas as pd
 import pytest
 
 from dashboards import charts, export, pages, run_frames, theme
+from dashboards.charts.latency_distribution import latency_distribution
 from dashboards.charts.leg_throughput import leg_throughput
 from dashboards.charts.level_scaling import level_scaling
 from dashboards.charts.memory_limits import memory_limits
+from dashboards.charts.night_canary import night_canary
 from dashboards.charts.night_pairs import night_pairs
 from dashboards.charts.night_telemetry import night_telemetry
 from dashboards.charts.request_latency import request_latency
+from dashboards.run_view import UnknownRunError
+from storage import queries
 
 
 def svg(chart: Any, folder: Path) -> str:
@@ -88,10 +92,33 @@ def test_limits_draw_shares(tmp_path: Path) -> None:
     assert "of the read bandwidth" in svg(chart, tmp_path)
 
 
+def test_a_distribution_runs_from_the_fastest_request_to_the_slowest(three_nights: Any) -> None:
+    frame = run_frames.distribution(three_nights.snapshot, three_nights.last)
+    samples = queries.request_samples(three_nights.snapshot, three_nights.last)
+    for (level, mode), line in frame[frame["metric"] == "e2el_s"].groupby(["level", "mode"]):
+        values = samples[(samples["level"] == level) & (samples["mode"] == mode)]["e2el_s"]
+        shares = line.set_index("share")["value_s"]
+        assert (shares[0.0], shares[1.0]) == pytest.approx((values.min(), values.max()))
+        assert shares[0.5] == pytest.approx(values.median())
+    assert set(frame["metric"]) == {"ttft_s", "tpot_s", "itl_s", "e2el_s"}
+    assert "At 16 at once. time to first token (TTFT), serial:" in str(latency_distribution(frame).description)
+
+
+def test_the_canary_is_the_second_arm_over_the_first(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {"mode": ["batch"] * 3, "level": [2] * 3, "pair": [0, 1, 2], "a": [4.0, 4.0, np.nan], "b": [4.1, 3.9, 4.0]}
+    )
+    chart = night_canary(frame)
+    assert str(chart.description) == "2 at once, batch: 0.975 to 1.025 over 2 pairs. 1 pair without both arms."
+    assert "second / first" in svg(chart, tmp_path)
+
+
 EMPTY = {
     leg_throughput: ["run_id", "commit", "series", "mode", "commit_position", "level", "value", "low", "high"],
     level_scaling: ["line", "level", "speedup", "low", "high"],
     request_latency: ["metric", "level", "mode", "p50_s", "p90_s", "p99_s", "max_s"],
+    latency_distribution: ["metric", "level", "mode", "share", "value_s"],
+    night_canary: ["mode", "level", "pair", "a", "b"],
     memory_limits: ["level", "mode", "bandwidth_fraction"],
     night_pairs: ["level", "metric", "pair", "ratio", "serial", "batch", "valid", "reason"],
     night_telemetry: ["at", "quantity", "value", "measurement"],
@@ -152,3 +179,8 @@ def test_export_names_what_is_wrong(three_nights: Any, tmp_path: Path, name: str
     with pytest.raises(export.ExportError, match=words):
         export.export(name, three_nights.snapshot, tmp_path / out, run)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_is_not_there_is_named(three_nights: Any, tmp_path: Path) -> None:
+    with pytest.raises(UnknownRunError, match=f"no run 'x'; the latest there: {three_nights.last}"):
+        export.export("latency", three_nights.snapshot, tmp_path / "l.svg", "x")

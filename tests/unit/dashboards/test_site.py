@@ -11,6 +11,7 @@ import pytest
 from dashboards.site import NAMES, write_site
 from storage import queries
 from storage.database import Database
+from storage.runs import store_changes
 
 COMMIT_URL = "https://git.example/c/{commit}"
 
@@ -18,9 +19,11 @@ COMMIT_URL = "https://git.example/c/{commit}"
 @pytest.fixture(scope="module")
 def site(three_nights: Any) -> Any:
     history = queries.ratio_history(three_nights.snapshot)
-    change = history[(history["run_id"] == three_nights.last) & (history["level"] == 8)]
-    changes = change[["run_id", "series", "level", "metric"]].assign(change="+6.0 % between aaaa and bbbb")
-    return write_site(three_nights.snapshot, three_nights.root / "site", COMMIT_URL, changes)
+    row = history[(history["run_id"] == three_nights.last) & (history["level"] == 8)].iloc[0]
+    told = {name: row[name] for name in ("series", "workload", "metric")} | {"level": 8, "good": "a" * 40, "bad": row["commit"]}
+    told |= {"good_position": 1, "bad_position": 3, "step": 1.06, "low": 1.05, "high": 1.07, "p": 1e-6}
+    store_changes(three_nights.store, three_nights.last, [told])
+    return write_site(three_nights.snapshot, three_nights.root / "site", COMMIT_URL)
 
 
 def text_of(site: Any, name: str) -> str:
@@ -52,7 +55,7 @@ def test_the_overview_has_a_tile_a_target_and_the_change(site: Any) -> None:
     text = text_of(site, "index.html")
     assert text.count('class="what"') == 4
     assert "Example CPU, synthetic:small, tp 4, report" in text
-    assert "+6.0 % between aaaa and bbbb" in text
+    assert "+6.0 % (+5.0 % to +7.0 %)" in text
     assert "Noise floor" in text
 
 
@@ -81,7 +84,7 @@ def test_an_empty_store_has_all_pages(tmp_path: Path) -> None:
         pass
     site = write_site(tmp_path / "snapshot.duckdb", tmp_path / "site")
     assert "No verdict is in the store yet" in text_of(site, "index.html")
-    assert "the trend begins with the first one" in text_of(site, "trend.html")
+    assert "The trend begins with the first run. No run is in the store yet." in text_of(site, "trend.html")
     for name in NAMES[3:]:
         assert "No run is in the store yet." in text_of(site, f"{name}.html")
 
