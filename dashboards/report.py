@@ -9,6 +9,7 @@ from dashboards import pages, run_view
 from dashboards.charts.ratio_trend import ratio_trend
 from dashboards.charts.target_ratios import target_ratios
 from dashboards.frames import verdict_names
+from storage import queries
 
 PAGE = "index.html"
 CHARTS = "charts"
@@ -29,7 +30,8 @@ def write_page(snapshot: Path, run_id: str, out_dir: Path) -> PageFiles:
     that cannot be read.
     """
     view = run_view.read_run(snapshot, run_id)
-    charts = {"targets": target_ratios(view.ratios()), "trend": ratio_trend(view.history)}
+    builds = queries.build_failures(snapshot)
+    charts = {"targets": target_ratios(view.ratios()), "trend": ratio_trend(view.history, builds)}
     folder = out_dir / CHARTS
     folder.mkdir(parents=True, exist_ok=True)
     pngs = [pages.png(chart, folder / f"{name}.png") for name, chart in charts.items()]
@@ -44,6 +46,8 @@ def write_page(snapshot: Path, run_id: str, out_dir: Path) -> PageFiles:
         overall=view.overall(),
         run_id=run_id,
         targets=run_view.target_grid(view),
+        causes=run_view.cause_grid(view),
+        canary=view.canary(),
         levels=run_view.level_grid(view),
         records=run_view.record_grid(view),
         facts=view.facts,
