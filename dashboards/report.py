@@ -6,6 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from dashboards import pages, run_view
+from dashboards.beside import beside_grid
 from dashboards.charts.ratio_trend import ratio_trend
 from dashboards.charts.target_ratios import target_ratios
 from dashboards.frames import verdict_names
@@ -49,6 +50,7 @@ def write_page(snapshot: Path, run_id: str, out_dir: Path) -> PageFiles:
         causes=run_view.cause_grid(view),
         canary=view.canary(),
         levels=run_view.level_grid(view),
+        beside=beside_grid(snapshot, run_id),
         records=run_view.record_grid(view),
         facts=view.facts,
         points=_points(view.targets),

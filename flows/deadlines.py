@@ -9,6 +9,7 @@ LEAST_PATIENCE = 4.0  # whatever the longest time is
 LEAST_DEADLINE_S = 60.0
 _START_S = 3.0  # process, imports, mapping and packing the checkpoint: a guess until something was measured
 _TOKEN_S = 0.02  # one decode step: likewise
+_ROUNDS = ("latency", "throughput", "canary", "comparison")  # kinds that are rounds of one engine and nothing else
 
 
 @dataclass
@@ -17,13 +18,20 @@ class Expectations:
 
     longest_s: float  # deadline while nothing is known
     _walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)  # (mode, level) -> seconds of whole processes
+    _others: dict[tuple[str, str], list[float]] = field(default_factory=dict)  # (kind, mode) -> the same, of other kinds
 
     def observe(self, spec: Spec, wall_s: float) -> None:
         """Take in a measurement that succeeded."""
+        if spec.kind not in _ROUNDS:
+            self._others.setdefault((spec.kind, spec.mode), []).append(wall_s)
+            return
         self._walls.setdefault((spec.mode, spec.level), []).append(wall_s)
 
     def expected_s(self, spec: Spec) -> float:
         """Seconds of the whole process: as before at this mode and level, else scaled from what is known, else guessed."""
+        if spec.kind not in _ROUNDS:
+            others = self._others.get((spec.kind, spec.mode))
+            return sum(others) / len(others) if others else _guess_s(spec)
         same = self._walls.get((spec.mode, spec.level))
         if same:
             return sum(same) / len(same)
@@ -38,10 +46,18 @@ class Expectations:
 
     def deadline_s(self, spec: Spec) -> float:
         """Seconds after which the process is ended."""
-        if not self._walls:
+        if spec.kind not in _ROUNDS or not self._walls:
             return self.longest_s
         expected = self.expected_s(spec)
         return min(max(PATIENCE * expected, LEAST_DEADLINE_S), max(self.longest_s, LEAST_PATIENCE * expected))
+
+
+def _guess_s(spec: Spec) -> float:
+    """Of a kind that is not rounds alone: its engines, its steps, and the time that it is asked to last."""
+    extra = spec.extra
+    engines = len(extra.get("sequence", ())) or 2
+    lasts = extra.get("requests", 0) / extra["rate_per_s"] if "rate_per_s" in extra else 10.0 if spec.kind == "idle" else 0.0
+    return engines * (_START_S + _TOKEN_S * _steps(spec)) + lasts
 
 
 def _steps(spec: Spec) -> int:

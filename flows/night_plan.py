@@ -22,7 +22,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from flows.parameters import ValidationParameters
+from flows.parameters import KINDS, ValidationParameters
 
 LISTS = ("workload", "checkpoint", "tp", "devices")
 MINUTES = 90.0
@@ -77,6 +77,7 @@ def _expand(path: Path, number: int, table: Mapping[str, Any]) -> Iterator[Night
         given = {field: value for field, value in zip(LISTS, values, strict=True) if value is not None}
         rest = {field: value for field, value in table.items() if field not in (*LISTS, "name", "minutes", "bisect")}
         rest["budget_minutes"] = table.get("minutes", MINUTES)
+        rest.setdefault("kinds", KINDS)
         parameters = _validated(rest | given, where, path.parent)
         yield NightEntry(_name(table, parameters), parameters, _flag(table, "bisect", where))
 

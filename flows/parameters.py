@@ -3,11 +3,14 @@
 Pure: pydantic alone. Fields left out take the workload's values; a field that was given wins over its workload.
 """
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 WorkloadName = Literal["report", "latency", "throughput"]
+KindName = Literal["parity", "reference", "occupancy", "idle", "build_order", "steady_state"]
+KINDS: tuple[KindName, ...] = get_args(KindName)
+CHECKS: tuple[KindName, ...] = ("parity", "reference")  # these come before anything is timed, and no pair counts where one fails
 
 # The predecessor's report, and its two programs with their own defaults.
 WORKLOADS: dict[str, dict[str, int]] = {
@@ -89,6 +92,15 @@ class ValidationParameters(BaseModel):
         description="Measure the build against itself in every block: the noise floor, and a night that is not to be trusted. "
         f"Left out: where the budget is {CANARY_MINUTES:g} minutes or more.",
     )
+    kinds: tuple[KindName, ...] = Field(
+        default=("parity",),
+        max_length=len(KINDS),
+        description="What else is measured, such as parity,idle, or all or none. Before the pairs: parity (serial against batch, "
+        "bit by bit), reference (against plain torch). After them: occupancy, idle, build_order, steady_state.",
+    )
+    rate_per_s: float = Field(
+        default=2.0, gt=0, le=1e5, allow_inf_nan=False, description="Arrivals of steady_state, requests a second."
+    )
     seed: int = Field(default=0, ge=0, le=2**31 - 1, description="Seed of the prompts and of the order of measurements.")
     budget_minutes: float = Field(
         default=4.0,
@@ -123,6 +135,21 @@ class ValidationParameters(BaseModel):
             return data
         values = WORKLOADS.get(str(data.get("workload", "report")), {})  # an unknown name is refused by its own field
         return {**values, **{name: value for name, value in data.items() if not (value is None and name in values)}}
+
+    @field_validator("kinds", mode="before")
+    @classmethod
+    def _named_together(cls, value: Any) -> Any:
+        """Accept all and none, and "parity,idle" as well as a list."""
+        if value in ("all", "none"):
+            return KINDS if value == "all" else ()
+        return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
+
+    @field_validator("kinds")
+    @classmethod
+    def _each_kind_once(cls, value: tuple[KindName, ...]) -> tuple[KindName, ...]:
+        if len(set(value)) != len(value):
+            raise ValueError(f"kinds {','.join(value)}: each kind once")
+        return tuple(kind for kind in KINDS if kind in value)
 
     @field_validator("levels", "looks", mode="before")
     @classmethod

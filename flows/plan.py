@@ -14,6 +14,7 @@ from typing import Literal, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from flows.other_kinds import Other, checks_of, others_of
 from flows.parameters import ValidationParameters
 from storage.records import Source, Spec
 
@@ -73,6 +74,8 @@ class Plan(_Frozen):
     parameters: ValidationParameters
     stages: tuple[int, ...]  # pairs after which verdicts are looked at
     blocks: tuple[Block, ...]
+    checks: tuple[Measurement, ...] = ()  # before the blocks
+    others: tuple[Measurement, ...] = ()  # after them
 
     def stage_blocks(self, stage: int) -> tuple[Block, ...]:
         """Blocks that stage number `stage`, counted from 0, adds to those before it."""
@@ -86,8 +89,10 @@ class Plan(_Frozen):
 
     def measurements(self) -> Iterator[Measurement]:
         """Every measurement, in order."""
+        yield from self.checks
         for pair in self.pairs():
             yield from pair.measurements
+        yield from self.others
 
     def stage_total(self, stage: int, levels: Collection[int]) -> int:
         """Measurements up to the end of a stage, where those after the first are about `levels` alone."""
@@ -97,12 +102,16 @@ class Plan(_Frozen):
 
 def make_plan(parameters: ValidationParameters, tree: str) -> Plan:
     """Lay out the blocks. `tree` is the digest of the engine under test."""
+    blocks = tuple(_block(parameters, number) for number in range(1, parameters.stages[-1] + 1))
+    after = 2 * sum(len(block.pairs) for block in blocks)
     return Plan(
         identity=plan_identity(parameters, tree),
         tree=tree,
         parameters=parameters,
         stages=parameters.stages,
-        blocks=tuple(_block(parameters, number) for number in range(1, parameters.stages[-1] + 1)),
+        blocks=blocks,
+        checks=tuple(_other(parameters, other, 0) for other in checks_of(parameters)),
+        others=tuple(_other(parameters, other, order) for order, other in enumerate(others_of(parameters), after)),
     )
 
 
@@ -141,6 +150,13 @@ def measurement_of(parameters: ValidationParameters, number: int, level: int, mo
         label=f"{mode} x{level} pair {number}/{parameters.stages[-1]}",
         spec=spec,
     )
+
+
+def _other(parameters: ValidationParameters, other: Other, order: int) -> Measurement:
+    """One that belongs to no pair, so that its pair and block are 0."""
+    spec = measurement_of(parameters, 0, other.level, other.mode, order).spec
+    changes = {"kind": other.kind, **other.changes}
+    return Measurement(name=f"{parameters.workload}/{other.name}", label=other.label, spec=spec.model_copy(update=changes))
 
 
 def missing(pairs: Iterable[Pair], done: Collection[str]) -> tuple[Pair, ...]:

@@ -11,10 +11,12 @@ from typing import Any
 from flows.build import Build
 from flows.folders import RunFolder
 from flows.history import describe_alert
+from flows.parameters import KINDS
 from flows.plan import Plan
 from flows.verdicts.judge import Verdict
 from flows.verdicts.overall import overall
 from flows.verdicts.targets import quantity
+from storage.figures import SHOWN
 from storage.records import Source
 
 SUMMARY_VERSION = 1
@@ -67,6 +69,7 @@ def summarise(
         "ratios": ratios,
         "levels": levels,
         "lone_request_s": {str(row["mode"]): row["e2el_mean_s"] for row in levels if row["level"] == 1},
+        "beside": _beside(folder),
         "failures": _failures(folder),
         "notes": [*course.notes, *(describe_alert(alert) for alert in course.alerts)],
         "alerts": course.alerts,
@@ -152,6 +155,7 @@ def markdown(summary: Mapping[str, Any]) -> str:
     for target in summary["targets"]:
         first, *more = target_lines(target)
         lines += [f"- {first}", *(f"  - {line.strip()}" for line in more)]
+    lines += [f"- {line}" for line in beside_lines(summary)]
     lines += [f"- {note}" for note in summary["notes"]]
     lines += [f"- {failure['measurement']}, attempt {failure['attempt']}: {failure['what']}" for failure in summary["failures"]]
     return "\n".join(lines) + "\n"
@@ -186,6 +190,25 @@ def _ratios(rows: Sequence[Mapping[Any, Any]]) -> list[dict[str, Any]]:
     return [
         {"level": level, "metric": metric, "ratio": math.exp(sum(values) / len(values)) if values else None, "pairs": len(values)}
         for (level, metric), values in sorted(logs.items())
+    ]
+
+
+def _beside(folder: RunFolder) -> list[dict[str, Any]]:
+    """What was measured beside the pairs, the last attempt at each."""
+    records = [record for record in folder.read_records() if record.spec.kind in KINDS]
+    last = {record.measurement: record for record in sorted(records, key=lambda record: record.spec.attempt)}
+    return [
+        {"measurement": name, "kind": record.spec.kind, "status": record.status, "values": record.values}
+        for name, record in last.items()
+    ]
+
+
+def beside_lines(summary: Mapping[str, Any]) -> list[str]:
+    """One line each on what was measured beside the pairs, with the figures that say most."""
+    return [
+        f"{one['measurement'].partition('/')[2]}: {one['status']}"
+        + "".join(f", {name} {one['values'][name]:.4g}" for name in SHOWN[one["kind"]] if name in one["values"])
+        for one in summary.get("beside", ())
     ]
 
 

@@ -7,7 +7,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from flows.summary import LEVEL_HEADINGS, TARGET_HEADINGS, bought, level_rows, lone_request, target_lines, targets_rows
+from flows.summary import (
+    LEVEL_HEADINGS,
+    TARGET_HEADINGS,
+    beside_lines,
+    bought,
+    level_rows,
+    lone_request,
+    target_lines,
+    targets_rows,
+)
 
 _COLOURS = {"PASS": "green", "FAIL": "red", "INCONCLUSIVE": "yellow", "ERROR": "bold red"}
 _LEFT = ("target", "leg", "metric", "mode", "verdict", "commit", "subject", "found", "why")
@@ -25,7 +34,11 @@ def print_summary(summary: Mapping[str, Any]) -> None:
         if target["status"] != "PASS" or target["flags"]:
             for line in target_lines(target):
                 console.print(line, markup=False, soft_wrap=True)
-    for note in (*summary["notes"], *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"])):
+    for note in (
+        *beside_lines(summary),
+        *summary["notes"],
+        *(f"{failure['measurement']}: {failure['what']}" for failure in summary["failures"]),
+    ):
         console.print(note, markup=False, soft_wrap=True)
 
 

@@ -15,6 +15,7 @@ from prefect.states import Completed, Failed
 
 from flows import aggregate, artifacts, preflight, summary
 from flows.attempt import Run
+from flows.beside import measure_beside
 from flows.build import Build, build_asked, open_build, source_under_test
 from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
@@ -43,7 +44,9 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     run = Run(folder, built, source, known_durations(plan, folder))
     disturbed = check_machine(plan, folder, host)
     try:
+        measure_beside(plan.checks, run)
         course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
+        measure_beside(plan.others, run)
     finally:
         course.notes += keep(folder, plan, source, course, host)  # whatever ended us, what was measured is in the store
     course.notes += disturbed

@@ -142,6 +142,16 @@ def round_walls(path: Path | str, run_id: str) -> pd.DataFrame:
     return query(path, sql, [run_id])
 
 
+def parity(path: Path | str, run_id: str | None = None) -> pd.DataFrame:
+    """Whether batch agreed with serial, and the engine with its reference, before anything was timed."""
+    return _of_run(path, "parity", run_id, "run_id, workload, kind")
+
+
+def other_figures(path: Path | str, run_id: str | None = None) -> pd.DataFrame:
+    """What the kinds beside the pairs found, one row a figure."""
+    return _of_run(path, "other_figures", run_id, "run_id, workload, kind, measurement, attempt, name")
+
+
 def noise_floor(path: Path | str) -> pd.DataFrame:
     """How restless each night was, oldest first."""
     return _of_run(path, "noise_floor", None, "measured_at, run_id, workload, level")

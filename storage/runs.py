@@ -73,14 +73,17 @@ def insert_run(connection: DuckDBPyConnection, folder: Path) -> None:
 def planned_rows(run_id: str, plan: Mapping[str, Any]) -> list[Row]:
     """One row a planned measurement. A block belongs to the first look that covers it."""
     stages = list(plan.get("stages", ()))
-    rows = []
+    rows = [_planned_row(run_id, measurement, 1) for part in ("checks", "others") for measurement in plan.get(part, ())]
     for block in plan.get("blocks", ()):
         stage = 1 + sum(block["block"] > pairs for pairs in stages)
         for pair in block["pairs"]:
-            for measurement in pair["measurements"]:
-                spec = {name: measurement["spec"][name] for name in ("workload", "mode", "level", "pair")}
-                rows.append({"run_id": run_id, "measurement": measurement["name"], "stage": stage, **spec})
+            rows += [_planned_row(run_id, measurement, stage) for measurement in pair["measurements"]]
     return rows
+
+
+def _planned_row(run_id: str, measurement: Mapping[str, Any], stage: int) -> Row:
+    spec = {name: measurement["spec"][name] for name in ("workload", "mode", "level", "pair")}
+    return {"run_id": run_id, "measurement": measurement["name"], "stage": stage, **spec}
 
 
 def store_verdicts(

@@ -17,7 +17,10 @@ def register(app: typer.Typer) -> None:
     app.command()(bisect)
 
 
-@with_fields(ValidationParameters, HostSettings, leave_out=("build", "commit", "levels", "canary", "quick"))
+_LEFT_OUT = ("build", "commit", "levels", "canary", "quick", "kinds", "rate_per_s")
+
+
+@with_fields(ValidationParameters, HostSettings, leave_out=_LEFT_OUT)
 def bisect(
     given: dict[str, Any],
     good: Annotated[str, typer.Argument(help="Commit, branch or tag without the loss.")],

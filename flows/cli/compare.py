@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
     app.command()(compare)
 
 
-@with_fields(ValidationParameters, HostSettings, leave_out=("build", "commit", "targets", "canary"))
+@with_fields(ValidationParameters, HostSettings, leave_out=("build", "commit", "targets", "canary", "kinds", "rate_per_s"))
 def compare(  # noqa: PLR0913  # one an option
     given: dict[str, Any],
     base: Annotated[

@@ -82,7 +82,11 @@ def run_suite(options: Options) -> Report:
         if record.status == "ok":  # what earlier runs took is known
             run.expectations.observe(record.spec, (record.finished_at - record.started_at).total_seconds())
     pairs = [pair for block in plan.blocks for pair in block.pairs]
-    cut = _measure(missing(pairs, folder.measured()), run, time.monotonic() + options.budget_s)
+    done = folder.measured()
+    _measure_alone([check for check in plan.checks if check.name not in done], run)
+    cut = _measure(missing(pairs, done), run, time.monotonic() + options.budget_s)
+    if not cut:
+        _measure_alone([other for other in plan.others if other.name not in done], run)
     names = {measurement.name for measurement in plan.measurements()}
     measured = len(names & _usable(folder))
     return Report(measured, len(names) - measured - cut, cut, pack(folder.root))
@@ -111,6 +115,12 @@ def _measure(pairs: Sequence[Pair], run: Run, end: float) -> int:
             for measurement in pair.measurements:  # both legs: a pair is one right after the other
                 _try(measurement, run)
     return 0
+
+
+def _measure_alone(measurements: Sequence[Measurement], run: Run) -> None:
+    for measurement in measurements:
+        with exclusive(measuring_lock(), lambda: logger.info("waiting: another measurement runs on this machine")):
+            _try(measurement, run)
 
 
 def _try(measurement: Measurement, run: Run) -> Record:

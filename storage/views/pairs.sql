@@ -20,7 +20,10 @@
 -- serial_throughput: requests/s, serial
 -- batch_throughput: requests/s, batch
 CREATE VIEW pairs AS
-WITH joined AS (
+WITH lost AS (
+    SELECT run_id, workload, string_agg(reason, '; ' ORDER BY kind) AS lost FROM parity WHERE NOT held GROUP BY run_id, workload
+),
+joined AS (
     SELECT run_id, workload, kind, level, pair,
         coalesce(batch."commit", serial."commit") AS "commit",
         coalesce(batch.dirty, false) OR coalesce(serial.dirty, false) AS dirty,
@@ -33,8 +36,10 @@ WITH joined AS (
                 THEN 'output tokens differ: serial ' || serial.output_tokens || ', batch ' || batch.output_tokens END,
             CASE WHEN serial.fingerprint <> batch.fingerprint THEN 'the legs ran on two machines' END,
             CASE WHEN serial.checkpoint_digest <> batch.checkpoint_digest THEN 'the legs loaded two checkpoints' END,
-            CASE WHEN serial.tree <> batch.tree THEN 'the legs ran two builds' END
+            CASE WHEN serial.tree <> batch.tree THEN 'the legs ran two builds' END,
+            lost
         ) AS reason,
+        lost,
         coalesce(serial.status = 'invalid' OR (serial.status = 'ok' AND serial.trouble LIKE 'serial leg invalid%'), false) AS serial_restless,
         coalesce(batch.status = 'invalid' OR (batch.status = 'ok' AND batch.trouble LIKE 'batch leg invalid%'), false) AS batch_restless,
         serial.trouble AS serial_trouble, batch.trouble AS batch_trouble,
@@ -44,11 +49,12 @@ WITH joined AS (
         serial.request_throughput AS serial_throughput, batch.request_throughput AS batch_throughput
     FROM (SELECT * FROM legs WHERE mode = 'serial') AS serial
     FULL JOIN (SELECT * FROM legs WHERE mode = 'batch') AS batch USING (run_id, workload, kind, level, pair)
+    LEFT JOIN lost USING (run_id, workload)
 )
 SELECT run_id, "commit", dirty, workload, kind, series, level, pair, serial_record_id, batch_record_id,
     reason = '' AS valid,
     reason <> '' AND NOT (
-        (serial_restless OR batch_restless)
+        lost IS NULL AND (serial_restless OR batch_restless)
         AND (serial_trouble IS NULL OR serial_restless) AND (batch_trouble IS NULL OR batch_restless)
         AND serial_record_id IS NOT NULL AND batch_record_id IS NOT NULL
     ) AS broken,

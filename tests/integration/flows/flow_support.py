@@ -10,7 +10,7 @@ import pytest
 from flows.parameters import ValidationParameters
 
 ROOT = Path(__file__).resolve().parents[3]
-TINY = {"checkpoint": "synthetic:tiny", "tp": 2, "levels": (2,), "pairs": 1, "new_tokens": 32, "runs": 2}
+TINY = {"checkpoint": "synthetic:tiny", "tp": 2, "levels": (2,), "pairs": 1, "new_tokens": 32, "runs": 2, "kinds": []}
 
 
 def tiny(results: Path, **changes: object) -> ValidationParameters:

@@ -1,11 +1,14 @@
 """The plan: pairs in random order, levels shuffled, seeded, and the same however long it is."""
 
+import importlib
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
+from flows.measurements.request import parse_extra
 from flows.parameters import ValidationParameters
 from flows.plan import PlanError, make_plan, missing, read_plan, write_plan
 
@@ -15,7 +18,7 @@ LEVELS = st.sets(st.integers(1, 32), min_size=1, max_size=5).map(lambda found: t
 @settings(max_examples=40, deadline=None)
 @given(LEVELS, st.integers(1, 6), st.integers(0, 1000))
 def test_every_level_has_each_pair_once_with_both_legs(levels: tuple[int, ...], pairs: int, seed: int) -> None:
-    parameters = ValidationParameters(levels=levels, pairs=pairs, seed=seed)
+    parameters = ValidationParameters(levels=levels, pairs=pairs, seed=seed, kinds=())
     plan = make_plan(parameters, "tree")
     for number, block in enumerate(plan.blocks, start=1):
         assert sorted(pair.level for pair in block.pairs) == list(parameters.measured_levels)
@@ -38,7 +41,9 @@ def test_more_pairs_add_blocks_and_change_none() -> None:
     short = make_plan(ValidationParameters(pairs=3), "tree")
     long = make_plan(ValidationParameters(looks=(5, 10, 20)), "tree")
     assert [[p.level for p in b.pairs] for b in short.blocks] == [[p.level for p in b.pairs] for b in long.blocks[:3]]
-    assert [m.spec for m in short.measurements()] == [m.spec for b in long.blocks[:3] for p in b.pairs for m in p.measurements]
+    assert [m.spec for p in short.pairs() for m in p.measurements] == [
+        m.spec for b in long.blocks[:3] for p in b.pairs for m in p.measurements
+    ]
     assert [len(long.stage_blocks(stage)) for stage in range(3)] == [5, 5, 10]
 
 
@@ -81,8 +86,8 @@ def test_a_pair_with_one_leg_missing_is_measured_again_as_a_pair() -> None:
 
 
 def test_the_canary_is_one_leg_twice_in_every_block_and_moves_nothing_else() -> None:
-    plain = make_plan(ValidationParameters(looks=(2, 4)), "tree")
-    watched = make_plan(ValidationParameters(looks=(2, 4), canary=True), "tree")
+    plain = make_plan(ValidationParameters(looks=(2, 4), kinds=()), "tree")
+    watched = make_plan(ValidationParameters(looks=(2, 4), canary=True, kinds=()), "tree")
     assert watched.identity != plain.identity
     for block, without in zip(watched.blocks, plain.blocks, strict=True):
         canaries = [pair for pair in block.pairs if pair.canary]
@@ -98,3 +103,47 @@ def test_the_canary_is_one_leg_twice_in_every_block_and_moves_nothing_else() -> 
     assert [m.spec.order for m in watched.measurements()] == list(range(len(names)))
     assert watched.stage_total(0, ()) == 24
     assert watched.stage_total(1, {1}) == 24 + 2 * 2 * 3, "later looks: the open level and the canary"
+
+
+def test_checks_come_before_the_pairs_and_other_kinds_after_them() -> None:
+    plan = make_plan(ValidationParameters(pairs=2, kinds="all", rate_per_s=5), "tree")
+    names = [m.name for m in plan.measurements()]
+    assert names[:2] == ["report/parity", "report/reference"]
+    assert names[-6:] == [
+        "report/occupancy-x8",
+        "report/idle-serial",
+        "report/idle-batch",
+        "report/build-order-serial-first",
+        "report/build-order-batch-first",
+        "report/steady-state",
+    ]
+    assert len(set(names)) == len(names) == 2 + 16 + 6
+    specs = {m.name: m.spec for m in plan.measurements()}
+    assert all(specs[name].pair == 0 for name in (*names[:2], *names[-6:]))
+    parity = specs["report/parity"]
+    assert (parity.kind, parity.level, parity.new_tokens, parity.extra["levels"]) == ("parity", 8, 8, [1, 2, 4, 8])
+    assert specs["report/build-order-batch-first"].extra == {"sequence": ["batch", "serial", "batch", "serial"]}
+    steady = specs["report/steady-state"]
+    assert steady.extra["rate_per_s"] == 5
+    assert all(one["prompt_tokens"] + one["new_tokens"] <= steady.context for one in steady.extra["lengths"])
+
+
+def test_parity_alone_is_planned_unless_asked_otherwise() -> None:
+    assert [m.spec.kind for m in make_plan(ValidationParameters(), "tree").checks] == ["parity"]
+    none = make_plan(ValidationParameters(kinds="none"), "tree")
+    assert (none.checks, none.others) == ((), ())
+    assert none.identity != make_plan(ValidationParameters(), "tree").identity
+
+
+def test_every_program_takes_the_options_that_are_planned() -> None:
+    for measurement in make_plan(ValidationParameters(kinds="all"), "tree").measurements():
+        program = importlib.import_module(f"flows.measurements.{measurement.spec.kind}")
+        parse_extra(program.KIND.extra, measurement.spec.extra)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "says"), [("parity,parity", "each kind once"), ("speed", "Input should be 'parity', 'reference', 'occupancy'")]
+)
+def test_kinds_that_are_none(kinds: str, says: str) -> None:
+    with pytest.raises(ValidationError, match=says):
+        ValidationParameters(kinds=kinds)
