@@ -19,13 +19,12 @@ def paceline(*arguments: str | Path) -> Result:
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory, engine_build: Path, host: HostSettings) -> Repository:
-    """base, one, broken, loss, mended, tip: the loss lies between a commit that does not build and one that does."""
+    """base, one, broken, mended, loss: a commit that does not build stands in the middle."""
     made = plant(tmp_path_factory.mktemp("planted") / "the repo", engine_build, host)
     made.commit("one")
     made.commit("broken", does_not_build)
     made.commit("mended", builds_again)
     made.commit("loss", loses(1000))
-    made.commit("tip")
     return made
 
 
@@ -45,5 +44,9 @@ def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: 
     assert found.exit_code == 0, found.output
     assert content["first_bad"] == repository.names["loss"]
     assert f"{repository.names['loss'][:10]} (loss) is the first commit with the loss of batch at 2" in found.output
+    found_as = {step["commit"]: step["found"] for step in content["steps"]}
+    assert found_as[repository.names["loss"]] == "bad"
+    assert found_as.get(repository.names["broken"], "skip") == "skip"
+    assert content["costs"]["compiled"] == 0, "every engine shares the module of native/"
     assert content["costs"]["measurements"] == sum(step["measurements"] for step in content["steps"]) > 0
     assert 0.96 < content["certainty"] < 1
