@@ -18,6 +18,7 @@ DEVICES = r"^(cpu|cuda(:\d+(,\d+)*)?)$"
 
 _TITLES = {"tp": "Tensor-parallel ranks", "runs": "Rounds", "warmup": "Warm-up rounds", "run": "Take up run"}
 _TEXTS = {
+    "tp": "Shares that the model is split into; each has its own threads (or GPU) and reads its own part of the weights.",
     "checkpoint": "Synthetic shape, made once and kept, or one of the configured checkpoint folders.",
     "run": "Left out: a new run, or the interrupted one of the same plan. An earlier run's name: measure only what it lacks.",
 }

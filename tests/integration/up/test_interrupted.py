@@ -54,6 +54,7 @@ def test_cancelled_while_it_measures(alone: Up) -> None:
     again = alone.ended(alone.start_run("validate/validate", FORM))
     assert again.state.type.value in ("COMPLETED", "FAILED"), again.state
     assert "NoVerdict" not in again.state.name
+    assert "exception" not in again.state.message, again.state
 
 
 def test_service_killed_while_it_measures(alone: Up) -> None:

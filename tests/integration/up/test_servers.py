@@ -25,7 +25,7 @@ def server(tmp_path: Path) -> Iterator[int]:
     with (tmp_path / "server.log").open("wb") as log:
         process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
     try:
-        eventually(lambda: get("127.0.0.1", port, "/api/health") == 200, 120)
+        eventually(lambda: get("127.0.0.1", port, "/api/health") == 200, 240)
         yield port
     finally:
         process.terminate()

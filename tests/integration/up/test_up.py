@@ -3,6 +3,7 @@
 import http.client
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import psutil
 import pytest
@@ -71,6 +72,17 @@ def test_the_api_refuses_and_names_the_field(up: Up, parameters: dict[str, Any],
             client.create_flow_run_from_deployment(deployment.id, parameters=parameters)
     assert caught.value.response.status_code == 409
     assert words in caught.value.response.json()["detail"]
+
+
+def test_a_run_that_asks_for_no_check_is_checked_all_the_same(up: Up) -> None:
+    """The form's box "Validate parameters" can be unticked, which the API allows anyone."""
+    body = {"parameters": {"parameters": {"checkpoint": "/etc"}}, "enforce_parameter_schema": False}
+    with up.api() as client:
+        deployment = client.read_deployment_by_name("validate/validate")
+        answer = client._client.post(f"/deployments/{deployment.id}/create_flow_run", json=body)
+    ended = up.ended(UUID(answer.json()["id"]))
+    assert (ended.state.name, "checkpoint /etc: not offered here" in ended.state.message) == ("Failed", True), ended.state
+    assert not [path for path in up.results.glob("*/plan.json") if "/etc" in path.read_text()]
 
 
 @pytest.fixture(scope="module")
