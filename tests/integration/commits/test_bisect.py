@@ -50,3 +50,23 @@ def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: 
     assert content["costs"]["compiled"] == 0, "every engine shares the module of native/"
     assert content["costs"]["measurements"] == sum(step["measurements"] for step in content["steps"]) > 0
     assert 0.96 < content["certainty"] < 1
+
+
+@pytest.mark.parametrize(
+    ("ends", "target", "words"),
+    [
+        (("main", "base"), "x2", "no commit between them: base is main or older; name the older one first"),
+        (("nowhere", "main"), "x2", "'nowhere': no commit, branch or tag"),
+        (("base", "main"), "the best", "target 'the best': write x8"),
+        (("broken", "main"), "x2", "does not build"),
+    ],
+)
+def test_ends_that_cannot_be_searched_are_named(
+    repository: Repository, host: HostSettings, tmp_path: Path, ends: tuple[str, str], target: str, words: str
+) -> None:
+    good, bad = (repository.names.get(name, name) for name in ends)
+    where = ["--repo", repository.folder, "--cache", host.cache, "--results", tmp_path]
+    done = paceline("bisect", good, bad, "--target", target, *SMALL, *where)
+    assert done.exit_code == 2
+    assert words.replace("base is main", f"{bad} is main") in done.stderr
+    assert not list(tmp_path.rglob("*.attempt1.json")), "nothing was measured"
