@@ -5,6 +5,7 @@ that (in logarithms), good where it surely has not. A comparison buys pairs up t
 build or cannot be measured is passed over.
 """
 
+import json
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from flows.parameters import ValidationParameters
 from flows.plan import Mode
 from flows.progress import report
 from flows.settings import HostSettings
-from flows.source import find_repo
+from flows.source import SourceError, find_repo
 from flows.verdicts.judge import Status
 from flows.verdicts.looks import NIGHT_ALPHA
 from flows.verdicts.overall import overall
@@ -118,9 +119,11 @@ def bisect(asked: Asked, parameters: ValidationParameters, host: HostSettings, f
     level, mode = parse_target(asked.target, host.targets)
     repo = find_repo(host.repo)
     span = between(repo, asked.good, asked.bad)
+    earlier = _earlier_steps(folder, asked, span)
     builds = CommitBuilds(repo, host, folder, asked.retry)
     state = Bisected(asked, span, f"{mode} at {level}", builds.costs, datetime.now(UTC))
     search = _Search(state, parameters.model_copy(update={"levels": (level,)}), mode, builds, folder)
+    search.earlier = earlier
     try:
         if search.ends():
             while search.next_suspect():
@@ -143,6 +146,7 @@ class _Search:
         self.alpha = NIGHT_ALPHA / (steps_needed(span.history) + (span.fork is not None))
         self.margin = state.asked.margin
         self.found: dict[str, Found] = {}  # by engine, in the order of finding
+        self.earlier: dict[str, Step] = {}  # of the same search, interrupted
         self.contents: dict[str, Found] = {}  # by what was built: sources may differ where binaries do not
         self.good = self._end(span.good, state.asked.good)
 
@@ -196,7 +200,7 @@ class _Search:
         known = self.contents.get(engine.build.content)
         if known is not None:
             return Step(commit, known, f"its engine is that of a commit found {known}, bit for bit")
-        step = self._measured(engine)
+        step = self.earlier.get(commit) or self._measured(engine)
         self.contents[engine.build.content] = step.found
         self.builds.let_go(engine)
         return step
@@ -222,6 +226,21 @@ class _Search:
         if isinstance(engine, Unmeasurable):
             raise BuildError(f"{name} ({commit[:10]}): {engine.why}; name another commit near it")
         return Side(name, engine.build, engine.source)
+
+
+def _earlier_steps(folder: RunFolder, asked: Asked, span: Span) -> dict[str, Step]:
+    """What an interrupted search of this name had measured, by commit. Raises SourceError where it searched something else."""
+    path = folder.root / "bisect.json"
+    if not path.is_file():
+        return {}
+    content = json.loads(path.read_text(encoding="utf-8"))
+    there = (content["good"], content["bad"], content["asked"]["target"], content["asked"]["margin"])
+    if there != (span.good, span.bad, asked.target, asked.margin):
+        raise SourceError(
+            f"run {folder.run_id} searched {there[0][:10]}..{there[1][:10]} for {there[2]}; leave out --run for a new one"
+        )
+    steps = [Step(**step) for step in content["steps"]]
+    return {step.commit: step for step in steps if step.run}
 
 
 def _as_step(commit: str, compared: Compared, folder: RunFolder, alpha: float) -> Step:

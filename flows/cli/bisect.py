@@ -43,6 +43,7 @@ def bisect(
     from flows.bisection import bisect as search
     from flows.folders import RunFolder, new_run_id
     from flows.progress import on_terminal
+    from flows.resume import owned
     from flows.settings import load_host, load_parameters, use_host
     from flows.source import find_repo
     from flows.tables import print_comparison
@@ -53,7 +54,7 @@ def bisect(
         parameters, host = load_parameters(for_run), load_host(for_host)
         folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
         folder.create()
-        with use_host(host):
+        with use_host(host), owned(folder):
             state = search(Asked(good, bad, target, margin, retry), parameters, host, folder)
     print_comparison(say.rows(state), say.HEADINGS, say.lines(state), f"{state.target}: suspects against GOOD")
     print(f"search    {folder.root / 'bisect.md'}")

@@ -52,6 +52,20 @@ def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: 
     assert 0.96 < content["certainty"] < 1
 
 
+def test_a_search_of_the_same_name_goes_on_where_it_was(
+    found: Result, repository: Repository, host: HostSettings, results: Path
+) -> None:
+    before = json.loads((results / "search/bisect.json").read_text())
+    where = ["--repo", repository.folder, "--cache", host.cache, "--results", results, "--run", "search"]
+    again = paceline("bisect", repository.names["base"], "main", "--target", "x2", *SMALL, *where)
+    assert again.exit_code == 0, again.output
+    after = json.loads((results / "search/bisect.json").read_text())
+    assert [step for step in after["steps"] if step["run"]] == [step for step in before["steps"] if step["run"]]
+    other = paceline("bisect", repository.names["base"], "main", "--target", "x4", *SMALL, *where)
+    assert other.exit_code == 2
+    assert "leave out --run for a new one" in other.stderr
+
+
 @pytest.mark.parametrize(
     ("ends", "target", "words"),
     [
