@@ -3,6 +3,7 @@
 import base64
 import http.client
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -23,13 +24,17 @@ def server(tmp_path: Path) -> Iterator[int]:
     environ |= {"PREFECT_HOME": str(tmp_path / "prefect"), "PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
     with (tmp_path / "server.log").open("wb") as log:
-        process = subprocess.Popen(command, env=environ, stdout=log, stderr=log)
+        process = subprocess.Popen(command, env=environ, stdout=log, stderr=log, start_new_session=True)
     try:
         eventually(lambda: get("127.0.0.1", port, "/api/health") == 200, 240)
         yield port
     finally:
         process.terminate()
-        process.wait(30)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:  # it waits for open connections
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def get(address: str, port: int, path: str, auth: str | None = None) -> int | None:
