@@ -85,8 +85,11 @@ def run_suite(options: Options) -> Report:
     done = folder.measured()
     _measure_alone([check for check in plan.checks if check.name not in done], run)
     cut = _measure(missing(pairs, done), run, time.monotonic() + options.budget_s)
-    if not cut:
-        _measure_alone([other for other in plan.others if other.name not in done], run)
+    others = [other for other in plan.others if other.name not in done]
+    if cut:
+        cut += len(others)
+    else:
+        _measure_alone(others, run)
     names = {measurement.name for measurement in plan.measurements()}
     measured = len(names & _usable(folder))
     return Report(measured, len(names) - measured - cut, cut, pack(folder.root))

@@ -77,9 +77,9 @@ def first_token(base: dict[str, Any]) -> int:
     from engine import Session, SessionOptions
 
     options = SessionOptions(mode="batch", tp=base["tp"], slots=4, context=LONG + 64)
-    prompt = [(7 * n) % 997 for n in range(LONG)]
     alone, beside, long = [], [], []
     with Session.open(base["checkpoint"], options) as session:
+        prompt = [(7 * n) % session.facts.vocab_size for n in range(LONG)]
         session.submit(prompt[:SHORT], 4).result()
         for _ in range(TIMES):
             alone.append(_ttft(session.submit(prompt[:SHORT], 4)))

@@ -18,7 +18,7 @@ from storage.queries import query
 
 pytestmark = pytest.mark.prefect
 
-SMALL = ["--checkpoint", "synthetic:tiny", "--tp", "2", "--levels", "2", "--new-tokens", "32", "--runs", "2"]
+SMALL = ["--checkpoint", "synthetic:tiny", "--tp", "2", "--levels", "2", "--new-tokens", "32", "--runs", "2", "--kinds", "none"]
 MARK = "TEST_MARK_OF_THIS_RUN"
 
 

@@ -23,8 +23,10 @@ pytestmark = pytest.mark.timeout(900)  # the first test may have to build the en
 
 @pytest.fixture
 def plan(built: tuple[Build, Source], tmp_path: Path) -> Plan:
-    """Two pairs at levels 1 and 2 on the tiny shape, written to plan.json."""
-    parameters = ValidationParameters(checkpoint="synthetic:tiny", levels=(2,), tp=1, pairs=2, runs=1, warmup=1)
+    """Two pairs at levels 1 and 2 on the tiny shape, parity before and occupancy after them, written to plan.json."""
+    parameters = ValidationParameters(
+        checkpoint="synthetic:tiny", levels=(2,), tp=1, pairs=2, runs=1, warmup=1, kinds="parity,occupancy"
+    )
     made = make_plan(parameters, built[1].tree)
     write_plan(made, tmp_path / "plan.json")
     return made
@@ -48,7 +50,7 @@ def read(tmp_path: Path) -> list[Record]:
 def test_a_plan_is_measured_in_its_order_and_packed(built: tuple[Build, Source], plan: Plan, tmp_path: Path) -> None:
     done = run(built, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "measured 8, without a usable record 0, left 0" in done.stdout
+    assert "measured 10, without a usable record 0, left 0" in done.stdout
     found = sorted(read(tmp_path), key=lambda record: record.started_at)
     assert [record.measurement for record in found] == [measurement.name for measurement in plan.measurements()]
     assert {record.status for record in found} == {"ok"}
@@ -59,11 +61,11 @@ def test_a_plan_is_measured_in_its_order_and_packed(built: tuple[Build, Source],
         assert packed is not None
         assert json.loads(packed.read())["identity"] == plan.identity
     assert {f"the run/records/{path.name}" for path in (tmp_path / "the run" / "records").iterdir()} <= names
-    assert sum(name.startswith("the run/logs/") for name in names) == 8
+    assert sum(name.startswith("the run/logs/") for name in names) == 10
 
     again = run(built, tmp_path)
     assert again.returncode == 0
-    assert len(read(tmp_path)) == 8, "nothing is measured twice"
+    assert len(read(tmp_path)) == 10, "nothing is measured twice"
 
 
 def test_killed_in_the_middle_it_goes_on(built: tuple[Build, Source], plan: Plan, tmp_path: Path) -> None:
@@ -91,7 +93,7 @@ def test_killed_in_the_middle_it_goes_on(built: tuple[Build, Source], plan: Plan
 def test_a_budget_that_ends_leaves_the_rest_for_later(built: tuple[Build, Source], plan: Plan, tmp_path: Path) -> None:
     cut = run(built, tmp_path, "--budget-minutes", "0.0001")
     assert cut.returncode == 3, cut.stdout + cut.stderr
-    assert "measured 0, without a usable record 0, left 8" in cut.stdout
+    assert "measured 1, without a usable record 0, left 9" in cut.stdout
     assert (tmp_path / "the run.tar.gz").is_file()
 
 

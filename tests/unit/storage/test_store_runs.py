@@ -96,16 +96,17 @@ def test_what_was_planned_and_never_measured_is_named(kit: Any, results: Any) ->
     from flows.parameters import ValidationParameters
     from flows.plan import make_plan
 
-    plan = make_plan(ValidationParameters(levels=(2,), looks=(2, 4), checkpoint="synthetic:tiny@0"), "tree")
+    plan = make_plan(ValidationParameters(levels=(2,), looks=(2, 4), checkpoint="synthetic:tiny@0", kinds=("parity", "idle")), "tree")
     names = [m.name for m in plan.measurements()]
     first_look = [m.name for block in plan.stage_blocks(0) for pair in block.pairs for m in pair.measurements]
     store_run(results.store, RUN, plan=plan.model_dump(mode="json"))
-    done = next(m for m in plan.measurements() if m.spec.level == 2)
+    done = next(m for pair in plan.pairs() for m in pair.measurements if m.spec.level == 2)
     ingest(results.store, results.write(kit.make.make_record(spec=done.spec, measurement=done.name)))
     frame = queries.exclusions(results.root, RUN)
     missing = set(frame[frame["reason"] == "planned, never measured"]["measurement"])
-    assert missing == set(first_look) - {done.name}
-    assert len(names) == 2 * len(first_look)
+    beside = {"report/parity", "report/idle-serial", "report/idle-batch"}
+    assert missing == set(first_look) - {done.name} | beside
+    assert len(names) == 2 * len(first_look) + len(beside)
 
 
 def night(kit: Any, number: int, serial_s: float, batch_s: float) -> list[Any]:
