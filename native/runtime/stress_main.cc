@@ -2,7 +2,7 @@
 // serial engine, and the counters against their identities at every moment. Meant for the sanitizer presets; exits 1 on the first
 // deviation.
 //
-//   stress [--requests N] [--threads N] [--seed N]
+//   stress [--requests N] [--threads N] [--seed N] [--tp N]
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -26,6 +26,7 @@ struct Arguments {
   int requests = 400;  // of each engine
   int threads = 8;
   uint64_t seed = 1;
+  int tp = 0;  // 0: 1, 2 and 4, one after the other
 };
 
 struct Expected {  // one prompt and what a serial engine makes of it
@@ -209,8 +210,10 @@ Arguments parse(int count, char** values) {
       arguments.threads = value;
     } else if (name == "--seed") {
       arguments.seed = static_cast<uint64_t>(value);
+    } else if (name == "--tp") {
+      arguments.tp = value;
     } else {
-      fail("unknown option " + name + ": --requests, --threads and --seed are known");
+      fail("unknown option " + name + ": --requests, --threads, --seed and --tp are known");
     }
   }
   require(count % 2 == 1, "an option without its value");
@@ -220,7 +223,7 @@ Arguments parse(int count, char** values) {
 int run(const Arguments& arguments) {
   for (const char* family : {"qwen3", "qwen3_5"}) {
     const StressModel model(family, arguments.seed);
-    for (const int tp : {1, 2, 4}) {
+    for (const int tp : arguments.tp != 0 ? std::vector<int>{arguments.tp} : std::vector<int>{1, 2, 4}) {
       const std::vector<Expected> answers = serial_answers(model, tp, arguments.seed);
       run_clients(model, tp, answers, arguments, /*close_early=*/false);
       run_clients(model, tp, answers, arguments, /*close_early=*/true);

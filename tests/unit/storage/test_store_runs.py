@@ -96,7 +96,9 @@ def test_what_was_planned_and_never_measured_is_named(kit: Any, results: Any) ->
     from flows.parameters import ValidationParameters
     from flows.plan import make_plan
 
-    plan = make_plan(ValidationParameters(levels=(2,), looks=(2, 4), checkpoint="synthetic:tiny@0", kinds=("parity", "idle")), "tree")
+    plan = make_plan(
+        ValidationParameters(levels=(2,), looks=(2, 4), checkpoint="synthetic:tiny@0", kinds=("parity", "idle")), "tree"
+    )
     names = [m.name for m in plan.measurements()]
     first_look = [m.name for block in plan.stage_blocks(0) for pair in block.pairs for m in pair.measurements]
     store_run(results.store, RUN, plan=plan.model_dump(mode="json"))
