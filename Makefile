@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 CXX_FILES = $(shell git ls-files 'native/*.h' 'native/*.cc' 'native/*.cu' 'native/*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev validate native test test-slow lint format stubs tidy bench pictures cuda tsan asan hooks clean
+.PHONY: help install dev validate native test test-slow lint format stubs tidy bench pictures cuda tsan asan tsan-short asan-short hooks clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -72,7 +72,7 @@ bench: native ## Decode steps against this machine's read bandwidth, by width an
 pictures: dev ## Draw the README's picture from a results folder (RESULTS=results) with headless Chromium
 	"$(BIN)/python" tests/browser/take_pictures.py "$(or $(RESULTS),results)"
 
-tsan asan: dev ## Run the native stress program under ThreadSanitizer / AddressSanitizer + UBSan
+tsan asan tsan-short asan-short: dev ## Run the native stress program under ThreadSanitizer / AddressSanitizer + UBSan; -short: portable kernels, TP 2
 	cd native && "$(abspath $(BIN))/cmake" --preset $@ && "$(abspath $(BIN))/cmake" --build --preset $@ --target check
 
 hooks: dev ## Install the pre-commit hooks, which call the commands above
