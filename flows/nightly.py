@@ -94,12 +94,13 @@ def watch_machine(
     folder = night_watch.lay_out(plan)
     course = summary.Course(datetime.now(UTC))
     with measuring(folder):
+        validation.begin(folder, plan, source, course)
         built = validation.build.with_options(task_run_name=f"build {source.commit[:7]}")(host, folder)
         disturbed = validation.check_machine(plan, folder, host)
         try:
             night_watch.watch(plan, Run(folder, built, source, validation.known_durations(plan, folder)))
         finally:
-            validation.keep(folder, plan, source, course, host)
+            validation.keep(folder, course, host)
         seen = night_watch.seen_in(folder)
         speed = "" if seen.bandwidth is None else f" Memory is read at {seen.bandwidth / 1e9:.1f} GB/s."
         told = " ".join([f"{seen.canary.reason}{speed}", *disturbed])

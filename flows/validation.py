@@ -16,7 +16,7 @@ from prefect.states import Completed, Failed
 from flows import aggregate, artifacts, preflight, summary
 from flows.attempt import Run
 from flows.beside import measure_beside
-from flows.build import Build, build_asked, open_build, source_under_test
+from flows.build import Build, BuildError, build_asked, open_build, source_under_test
 from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
@@ -39,7 +39,12 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     course = summary.Course(datetime.now(UTC))
     source = source_under_test(host)
     plan = lay_out(parameters, source, folder)
-    built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
+    begin(folder, plan, source, course)
+    try:
+        built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
+    except BuildError:
+        end_without_engine(folder)
+        raise
     course.notes += own_tests(host, folder, built, source) if host.own_tests else []
     run = Run(folder, built, source, known_durations(plan, folder))
     disturbed = check_machine(plan, folder, host)
@@ -48,7 +53,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
         course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
         measure_beside(plan.others, run)
     finally:
-        course.notes += keep(folder, plan, source, course, host)  # whatever ended us, what was measured is in the store
+        course.notes += keep(folder, course, host)  # whatever ended us, what was measured is in the store
     course.notes += disturbed
     verdicts = judge(folder, plan, host, course)
     found = tell(folder, plan, run, verdicts, course)
@@ -70,6 +75,27 @@ def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder)
         write_plan(plan, folder.plan)
         report().note(f"run {folder.run_id}: {_extent(plan)}")
     return plan
+
+
+def begin(folder: RunFolder, plan: Plan, source: Source, course: summary.Course) -> None:
+    """Note the run in the store, so that it is known there however it ends. A run that is taken up began when it first did."""
+    from storage.runs import RUN_FILE, store_run
+
+    store_run(
+        folder.store,
+        folder.run_id,
+        commit=source.commit,
+        workload=plan.parameters.workload,
+        plan=plan.model_dump(mode="json"),
+        started_at=None if (folder.root / RUN_FILE).exists() else course.started_at,
+    )
+
+
+def end_without_engine(folder: RunFolder) -> None:
+    """Note that the run is over and broken: its engine does not build."""
+    from storage.runs import store_run
+
+    store_run(folder.store, folder.run_id, finished_at=datetime.now(UTC), exit_code=2)
 
 
 @task(name="build", persist_result=False)
@@ -101,22 +127,14 @@ def check_machine(plan: Plan, folder: RunFolder, host: HostSettings) -> list[str
     return preflight.ready(plan.parameters, (folder.results, host.cache), wait)
 
 
-def keep(folder: RunFolder, plan: Plan, source: Source, course: summary.Course, host: HostSettings) -> list[str]:
-    """Bring all records and the plan into the store. Returns what was set aside, with reasons."""
+def keep(folder: RunFolder, course: summary.Course, host: HostSettings) -> list[str]:
+    """Bring all records into the store. Returns what was set aside, with reasons."""
     from storage.ingest import store_run
 
     course.finished_at = datetime.now(UTC)
     rejected = aggregate.keep_records(folder)
     place_commits(folder, host)
-    store_run(
-        folder.store,
-        folder.run_id,
-        commit=source.commit,
-        workload=plan.parameters.workload,
-        plan=plan.model_dump(mode="json"),
-        started_at=course.started_at,
-        finished_at=course.finished_at,
-    )
+    store_run(folder.store, folder.run_id, finished_at=course.finished_at)
     return [f"Set aside: {reason}" for reason in rejected]
 
 

@@ -3,7 +3,7 @@
 -- commit: of the engine under test
 -- dirty: built from a tree with uncommitted changes
 -- workloads: workloads measured
--- started_at: UTC
+-- started_at: UTC; where nothing else says so, the stamp in the run's name
 -- finished_at: UTC; of the last measurement, where the run did not say
 -- exit_code: 0 all targets pass, 1 one fails, 3 undecided, 2 broken; NULL where the run never ended or judged nothing
 -- measurements: records
@@ -29,7 +29,8 @@ judged AS (
 )
 SELECT run_id, coalesce(measured."commit", runs."commit") AS "commit", dirty,
     coalesce(workloads, CASE WHEN runs.workload IS NULL THEN [] ELSE [runs.workload] END) AS workloads,
-    coalesce(runs.started_at, measured.started_at) AS started_at, coalesce(runs.finished_at, measured.finished_at) AS finished_at,
+    coalesce(runs.started_at, measured.started_at, try_strptime(left(run_id, 16), '%Y%m%dT%H%M%SZ')) AS started_at,
+    coalesce(runs.finished_at, measured.finished_at) AS finished_at,
     exit_code, coalesce(measurements, 0) AS measurements, coalesce(failed, 0) AS failed, coalesce(pairs, 0) AS pairs,
     coalesce(valid_pairs, 0) AS valid_pairs, passes, fails, undecided, errors
 FROM runs

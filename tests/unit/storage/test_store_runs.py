@@ -230,3 +230,9 @@ def test_one_record_with_all_that_is_known(kit: Any, results: Any) -> None:
     assert found["values"] == [{"name": "x_s", "value": 1.0}]
     with pytest.raises(StoreError, match="no record begins"):
         queries.record(results.root, "zzzz")
+
+
+def test_a_run_that_never_said_when_it_began_has_the_stamp_of_its_name(results: Any) -> None:
+    """Killed before its first record, and known to a rebuild by its plan alone."""
+    store_run(results.store, RUN, plan={"stages": [1], "blocks": []})
+    assert list(queries.runs(results.root)["started_at"].astype(str)) == ["2026-03-01 02:00:00"]
