@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.backfill import choose, coarse_first
+from flows.backfill import choose, coarse_first, measured_plans
 from flows.commit_range import between, commits_in
 from flows.revisions import require_reached, resolve
 from flows.source import SourceError
@@ -162,3 +162,12 @@ def test_the_ends_come_first_and_any_beginning_is_even() -> None:
     assert order[:5] == [8, 0, 4, 2, 6]
     assert sorted(order) == list(range(9))
     assert coarse_first(nodes[:1]) == nodes[:1]
+
+
+def test_a_plan_that_came_to_verdicts_is_measured_and_one_that_broke_is_not(tmp_path: Path) -> None:
+    for run, plan, code in (("1", "a", 0), ("2", "a", 3), ("3", "b", 2), ("4", "c", 1)):
+        (tmp_path / run).mkdir()
+        (tmp_path / run / "summary.json").write_text(f'{{"plan": "{plan}", "exit_code": {code}}}')
+    (tmp_path / "cut").mkdir()
+    (tmp_path / "cut/summary.json").write_text("{")
+    assert measured_plans(tmp_path) == {"a": "2", "c": "4"}
