@@ -32,8 +32,8 @@ class CommitReport:
 
 def fill_commits(db_path: Path | str, repository: Path | str) -> CommitReport:
     """Describe every measured commit from a repository, place it in the topological order of all that branches, tags and the
-    head reach, and mark what rewritten history no longer reaches. Points stay. Raises StoreError where git cannot read the
-    repository.
+    head reach, and mark what rewritten history no longer reaches. Points stay. A repository that has none of the commits
+    changes nothing. Raises StoreError where git cannot read the repository.
     """
     repository = Path(repository)
     database = Database(db_path)
@@ -41,6 +41,8 @@ def fill_commits(db_path: Path | str, repository: Path | str) -> CommitReport:
         measured = _measured(connection)
     shallow = _git(repository, "rev-parse", "--is-shallow-repository").strip() == "true"
     described = _describe(repository, measured)
+    if not described:  # another repository, or an empty one: it knows nothing of what others have said
+        return CommitReport(0, [], sorted(measured), shallow)
     order = _order(repository, "--branches", "--tags", "--remotes", *_head(repository))
     branches = [] if shallow else _branch_rows(repository, measured)
     with database.write() as connection:

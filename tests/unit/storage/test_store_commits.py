@@ -173,3 +173,13 @@ def test_no_repository_and_an_empty_one(kit: Any, results: Any, repository: Repo
     with pytest.raises(StoreError, match="git rev-parse failed"):
         fill_commits(results.store, tmp_path)
     assert fill_commits(results.store, repository.folder).unknown == ["a" * 40]
+
+
+def test_another_repository_moves_nothing(kit: Any, results: Any, repository: Repository, tmp_path: Path) -> None:
+    first = repository.commit("first")
+    measure(kit, results, first)
+    fill_commits(results.store, repository.folder)
+    other = Repository(tmp_path / "another repository")
+    other.commit("elsewhere")
+    assert fill_commits(results.store, other.folder).unknown == [first]
+    assert placed(results) == [first]
