@@ -5,7 +5,6 @@ A commit that does not build is a result, and so is one whose engine is too old.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from prefect.states import Completed, Failed
 
 from flows import validation
 from flows.commit_builds import BuildCosts, CommitBuilds, Unmeasurable
+from flows.commit_choice import choose, coarse_first, measured_plans
 from flows.commit_parameters import BackfillParameters
 from flows.commit_range import commits_in
 from flows.commit_trend import Change, changes_among
@@ -28,7 +28,6 @@ from flows.resume import owned, unfinished_run
 from flows.revisions import subject_of
 from flows.settings import HostSettings, current_host, use_host
 from flows.source import find_repo
-from flows.verdicts.search import Node
 
 
 @dataclass(frozen=True)
@@ -102,49 +101,6 @@ def fill(parameters: BackfillParameters, host: HostSettings, folder: RunFolder) 
         state.finished = datetime.now(UTC)
         write(state, folder)
     return state
-
-
-def choose(nodes: Sequence[Node], every: int, everything: bool) -> list[Node]:
-    """Commits to measure, oldest first: of those with one engine the first stands for all, then every N-th and the last.
-
-    everything: commits that change nothing under test too.
-    """
-    seen: set[str] = set()
-    distinct: list[Node] = []
-    for node in nodes:
-        if everything or node.engine not in seen:
-            distinct.append(node)
-        seen.add(node.engine)
-    kept = distinct[::every]
-    return kept if kept[-1] is distinct[-1] else [*kept, distinct[-1]]
-
-
-def coarse_first(chosen: Sequence[Node]) -> list[Node]:
-    """The ends, then the middle of the widest gap again and again: any beginning of it covers the range evenly."""
-    last = len(chosen) - 1
-    order = list(dict.fromkeys([last, 0]))
-    gaps = [(0, last)]
-    while gaps:
-        gaps.sort(key=lambda gap: gap[0] - gap[1])
-        low, high = gaps.pop(0)
-        if high - low >= 2:
-            middle = (low + high) // 2
-            order.append(middle)
-            gaps += [(low, middle), (middle, high)]
-    return [chosen[place] for place in order]
-
-
-def measured_plans(results: Path) -> dict[str, str]:
-    """By plan, the newest run that came to verdicts: it stands for every commit with that engine."""
-    found: dict[str, str] = {}
-    for path in sorted(results.glob("*/summary.json")):
-        try:
-            summary = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:  # not one of ours, or cut short by hand
-            continue
-        if summary.get("exit_code") in (0, 1, 3):
-            found[str(summary.get("plan"))] = path.parent.name
-    return found
 
 
 def headline(state: Backfilled) -> str:

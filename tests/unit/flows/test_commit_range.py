@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from flows.backfill import choose, coarse_first, measured_plans
+from flows.commit_choice import choose, coarse_first, measured_plans
 from flows.commit_range import between, commits_in
 from flows.revisions import require_reached, resolve
 from flows.source import SourceError
