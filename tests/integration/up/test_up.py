@@ -38,9 +38,12 @@ def test_another_sites_page_may_not_ask(up: Up) -> None:
     connection.close()
 
 
-def test_three_deployments_and_the_night_is_scheduled(up: Up) -> None:
+def test_the_deployments_are_there_and_the_night_is_scheduled(up: Up) -> None:
     with up.api() as client:
-        found = {name: client.read_deployment_by_name(f"{name}/{name}") for name in ("nightly", "validate", "site")}
+        found = {
+            name: client.read_deployment_by_name(f"{name}/{name}")
+            for name in ("nightly", "validate", "site", "backfill", "bisect", "compare")
+        }
     (schedule,) = found["nightly"].schedules
     assert (schedule.schedule.cron, schedule.active, found["nightly"].paused) == ("0 2 * * *", True, False)
     assert found["validate"].schedules == []
