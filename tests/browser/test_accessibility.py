@@ -24,14 +24,13 @@ def site(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def check(visit: Any, path: Path, width: int, scheme: str) -> None:
     page = visit(path, width=width, scheme=scheme).page
-    for details in page.locator("details:not([open]) > summary").all():
-        details.click()
+    page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
     found = Axe().run(page, options=OPTIONS).response["violations"]
     told = [f"{rule['id']}: {rule['help']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
     assert not told, f"{path.name}: {told}"
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light")])
 def test_every_page_of_the_site(visit: Any, site: Path, width: int, scheme: str) -> None:
     point = sorted(site.glob("points/*.html"))[-1]
     for path in (*(site / f"{name}.html" for name in NAMES), point):
@@ -39,7 +38,7 @@ def test_every_page_of_the_site(visit: Any, site: Path, width: int, scheme: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("width", "scheme"), [(1100, "dark"), (375, "light")])
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "dark"), (375, "light"), (375, "dark")])
 def test_every_page_in_the_other_colours(visit: Any, site: Path, width: int, scheme: str) -> None:
     test_every_page_of_the_site(visit, site, width, scheme)
 

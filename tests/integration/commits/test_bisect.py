@@ -39,6 +39,7 @@ def found(repository: Repository, host: HostSettings, results: Path) -> Result:
     return paceline("bisect", repository.names["base"], "main", "--target", "x2", *SMALL, *where)
 
 
+@pytest.mark.slow  # a hiccup of a busy machine can leave a step undecided
 def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: Repository, results: Path) -> None:
     content = json.loads((results / "search/bisect.json").read_text())
     assert found.exit_code == 0, found.output
@@ -52,6 +53,7 @@ def test_the_commit_is_found_with_certainty_and_cost(found: Result, repository: 
     assert 0.96 < content["certainty"] < 1
 
 
+@pytest.mark.slow
 def test_a_search_of_the_same_name_goes_on_where_it_was(
     found: Result, repository: Repository, host: HostSettings, results: Path
 ) -> None:

@@ -57,6 +57,7 @@ def told(repository: Repository, host: HostSettings, tmp_path_factory: pytest.Te
     return found
 
 
+@pytest.mark.slow
 def test_failures_that_the_ancestor_has_too_are_known(told: dict[str, OwnTests], repository: Repository) -> None:
     first, second = told["tested"], told["breaks"]
     assert (first.state, first.passed, first.new, first.known) == ("failed", 2, ("tests.test_fast::test_that_failed_before",), ())
@@ -66,6 +67,7 @@ def test_failures_that_the_ancestor_has_too_are_known(told: dict[str, OwnTests],
     assert "1 failed that failed on" in second.describe()
 
 
+@pytest.mark.slow
 def test_a_commit_without_them_says_so(told: dict[str, OwnTests]) -> None:
     assert told["base"].state == "broken"
     assert "file or directory not found" in told["base"].describe()

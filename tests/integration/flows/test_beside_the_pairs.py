@@ -64,6 +64,7 @@ def test_parity_comes_first_and_stands_in_store_page_and_summary(prefect_api: No
     assert "reference_error" in page
 
 
+@pytest.mark.slow
 def test_no_pair_counts_where_parity_is_lost(prefect_api: None, engine_build: Path, tmp_path: Path) -> None:
     wrong = Path(shutil.copytree(engine_build, tmp_path / "wrong"))
     with (wrong / "engine" / "session.py").open("a") as file:
