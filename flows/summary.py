@@ -134,7 +134,7 @@ def bought(summary: Mapping[str, Any]) -> str:
     ]
     if not parts:
         return "No target has an interval: that takes two pairs."
-    return f"Intervals, {summary['wall_s']:.0f} s of measuring and judging: {', '.join(parts)}."
+    return f"Intervals, {summary['wall_s']:.0f} s in all, the build among them: {', '.join(parts)}."
 
 
 def target_lines(target: Mapping[str, Any]) -> list[str]:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from flows.measurements import slots
 from flows.measurements.bench import Bench, say
 from flows.measurements.request import EngineExtra
+from flows.measurements.telemetry import StolenTime, stolen_faults
 from storage.records import Occupancy
 
 if TYPE_CHECKING:
@@ -15,9 +16,12 @@ def measure(bench: Bench[EngineExtra]) -> None:
     """Fill the record with rounds, occupancy and the figures of a decode step; state what makes them invalid."""
     with bench.session() as session:
         bench.warm_up(session)
+        before = StolenTime.now()
         occupancy = slots.merge(bench.kept_rounds(session))
+        bench.values |= StolenTime.now().since(before)
         bench.values |= step_figures(bench, session, occupancy)
-    bench.invalid(slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy))
+    faults = slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy)
+    bench.invalid(faults + stolen_faults(bench.values))
     summarise(bench)
 
 

@@ -93,7 +93,7 @@ def judge(
             if samples
             else f"nothing was measured at level {target.level}"
         )
-        return replace(blank, reason=f"No verdict: {why}.")
+        return replace(blank, status="INCONCLUSIVE" if samples else "ERROR", reason=f"No verdict: {why}.")
     values = [value for s in kept if (value := judged_value(target, s)) is not None]
     bound = target.absolute_bound(baseline.value if baseline else None)
     sample = Summary.of(values)

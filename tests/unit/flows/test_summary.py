@@ -99,7 +99,7 @@ def test_markdown_holds_both_tables_and_every_note() -> None:
 
 
 def test_what_the_time_bought_is_said() -> None:
-    assert bought(summary()) == "Intervals, 215 s of measuring and judging: 2 concurrent ±2.7 % (5 pairs)."
+    assert bought(summary()) == "Intervals, 215 s in all, the build among them: 2 concurrent ±2.7 % (5 pairs)."
     assert bought(summary(targets=[target(2, low=None, high=None)])) == "No target has an interval: that takes two pairs."
 
 

@@ -112,3 +112,27 @@ def test_no_gpu_figures_for_the_cpu_and_no_silence_for_cuda() -> None:
         pytest.skip("there is a GPU here")
     with pytest.raises(nvml.TelemetryError, match=r"devices cuda:0: (GPU figures need the package nvidia-ml-py|NVML:)"):
         nvml.open_gpus("cuda:0")
+
+
+def test_time_that_the_host_took_is_a_share_of_all_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(telemetry.psutil, "cpu_count", lambda: 2)
+    figures = telemetry.StolenTime(7.5, 110.0).since(telemetry.StolenTime(5.5, 100.0))
+    assert figures == {"stolen_cpu_s": 2.0, "stolen_cpu_fraction": 0.1}
+    assert telemetry.stolen_faults(figures) == ["host: 10.0% of the processors' time went to other guests, must be 3% at most"]
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {},
+        {"stolen_cpu_s": 1.0, "stolen_cpu_fraction": 0.03},
+        {"stolen_cpu_s": 0.02, "stolen_cpu_fraction": 0.5},  # two ticks of the kernel's clock
+    ],
+)
+def test_little_or_uncounted_theft_is_no_fault(figures: dict[str, float]) -> None:
+    assert telemetry.stolen_faults(figures) == []
+
+
+def test_where_theft_is_not_counted_nothing_is_said() -> None:
+    assert telemetry.StolenTime(None, 2.0).since(telemetry.StolenTime(None, 1.0)) == {}
+    assert telemetry.StolenTime.now().at_s > 0

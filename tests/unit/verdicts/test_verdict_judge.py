@@ -74,11 +74,11 @@ def test_token_totals_that_differ_are_error_even_beside_good_pairs() -> None:  #
     assert "token totals differ" in verdict.reason
 
 
-def test_nothing_measured_is_error() -> None:
+def test_nothing_measured_is_error_and_nothing_valid_is_undecided() -> None:
     assert judge(SPEEDUP, []).status == "ERROR"
     disturbed = [PairSample(0, 1.0, 1.9, valid=False, reason="throttled")]
     verdict = judge(SPEEDUP, disturbed)
-    assert verdict.status == "ERROR"
+    assert verdict.status == "INCONCLUSIVE"  # a restless machine is no fault of the build: more pairs may decide it
     assert "none of 1 pairs is valid (pair 0: throttled)" in verdict.reason
 
 
