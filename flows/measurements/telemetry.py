@@ -18,7 +18,7 @@ import psutil
 
 PACKAGES = ("paceline", "numpy", "pydantic", "psutil")
 MOST_STOLEN = 0.03  # of all processors' time: ranks wait for the slowest, so 3 % cost a step 15 %; a calm machine loses under 1 %
-_STOLEN_SEEN_S = 0.05
+_SHORTEST_WINDOW_S = 0.5  # the kernel counts stolen time in hundredths of a second
 _PROC = Path("/proc")
 _CGROUP = Path("/sys/fs/cgroup")
 # What makes a series, of the machine's facts: a change of any starts a new one.
@@ -94,21 +94,18 @@ class StolenTime:
         return cls(getattr(psutil.cpu_times(), "steal", None), time.monotonic())
 
     def since(self, before: "StolenTime") -> dict[str, float]:
-        """`stolen_cpu_s`, and `stolen_cpu_fraction` of all processors' time; nothing where the system does not count it."""
-        seconds = (self.at_s - before.at_s) * (psutil.cpu_count() or 1)
-        if self.stolen_s is None or before.stolen_s is None or seconds <= 0:
+        """`stolen_cpu_s`, and `stolen_cpu_fraction` of all processors' time; nothing where uncounted or the time too short."""
+        seconds = self.at_s - before.at_s
+        if self.stolen_s is None or before.stolen_s is None or seconds < _SHORTEST_WINDOW_S:
             return {}
         stolen = self.stolen_s - before.stolen_s
-        return {"stolen_cpu_s": stolen, "stolen_cpu_fraction": stolen / seconds}
+        return {"stolen_cpu_s": stolen, "stolen_cpu_fraction": stolen / (seconds * (psutil.cpu_count() or 1))}
 
 
 def stolen_faults(figures: Mapping[str, float]) -> list[str]:
-    """Why figures taken while the host gave the processors to others must not be used; empty where it hardly did.
-
-    The kernel counts in hundredths of a second, so a theft shorter than five of them says nothing of a short measurement.
-    """
+    """Why figures taken while the host gave the processors to others must not be used; empty where it hardly did."""
     fraction = figures.get("stolen_cpu_fraction", 0.0)
-    if fraction <= MOST_STOLEN or figures["stolen_cpu_s"] < _STOLEN_SEEN_S:
+    if fraction <= MOST_STOLEN:
         return []
     return [f"host: {fraction:.1%} of the processors' time went to other guests, must be {MOST_STOLEN:.0%} at most"]
 
