@@ -53,11 +53,16 @@ class Results:
             return connection.execute(sql).fetchall()
 
 
+def _told(row: tuple[Any, ...]) -> str:
+    """A row's text. Figures to 12 digits: the order in which DuckDB's threads add up is not the same twice."""
+    return repr(tuple(float(f"{value:.12g}") if isinstance(value, float) else value for value in row))
+
+
 def contents(path: Path, leave_out: tuple[str, ...] = ()) -> dict[str, list[str]]:
     """Every table of a store or snapshot as sorted texts of its rows, views' texts included."""
     with read(path) as connection:
         names = connection.execute("SELECT table_name FROM duckdb_tables() WHERE database_name = 'store' ORDER BY 1").fetchall()
-        found = {name: sorted(map(repr, connection.execute(f"SELECT * FROM {name}").fetchall())) for (name,) in names}
+        found = {name: sorted(map(_told, connection.execute(f"SELECT * FROM {name}").fetchall())) for (name,) in names}
         views = connection.execute(
             "SELECT view_name, comment FROM duckdb_views() WHERE database_name = 'store' AND NOT internal"
         ).fetchall()
