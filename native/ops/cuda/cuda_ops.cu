@@ -50,6 +50,7 @@ CudaOps::CudaOps(int device)
       where_{.stream = make_stream(device), .dependent = false, .shared_optin = 0, .multiprocessors = 0},
       query_(where_.stream),
       padded_(where_.stream),
+      arranged_(where_.stream),
       runs_(where_.stream),
       arrivals_(where_.stream),
       best_value_(where_.stream),
@@ -64,6 +65,7 @@ CudaOps::CudaOps(int device)
   if (capability_ >= 80) {
     prepare_skinny(where_.shared_optin);
     prepare_tiled(where_.shared_optin);
+    warpgroups_ = prepare_warpgroups(where_.shared_optin);
   }
   packer_ = std::make_unique<Packer>(where_);
   sent_ = std::make_unique<PinnedBuffer>(kStagingBytes);
@@ -181,8 +183,19 @@ void CudaOps::multiply(Products& all) {
   if (all.m <= kSkinnyRows) {
     run_skinny(where_, all);
   } else {
-    run_tiled(where_, all);
+    multiply_many(all);
   }
+}
+
+void CudaOps::multiply_many(const Products& all) {
+  Products fp8 = all, others = all;
+  fp8.count = others.count = 0;
+  for (int i = 0; i < all.count; ++i) {
+    Products& kind = warpgroups_ && all.product[i].scale != nullptr ? fp8 : others;
+    kind.product[kind.count++] = all.product[i];
+  }
+  if (fp8.count > 0) run_warpgroups(where_, fp8, arranged_.at_least<uint8_t>(arranged_bytes(fp8)));
+  if (others.count > 0) run_tiled(where_, others);
 }
 
 // The products' outputs lie side by side in a row of runs.

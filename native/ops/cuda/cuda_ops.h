@@ -71,6 +71,7 @@ class CudaOps final : public Ops {
   void enter();   // makes the device this thread's
   void settle();  // issues the product and the sum that wait
   void multiply(Products& all);
+  void multiply_many(const Products& all);  // more than kSkinnyRows rows
   void leave_runs(Products& all);
   bool takes_runs(const float* y, int rows, int64_t width) const;  // of a lone product
   const uint16_t* padded(const CudaLinear& weight, const uint16_t* x, int rows);
@@ -88,7 +89,8 @@ class CudaOps final : public Ops {
   size_t staged_ = 0;  // bytes of sent_ that copies under way still read
   std::vector<std::unique_ptr<Buffer>> weights_;
   std::unordered_map<const void*, std::unique_ptr<DeviceBuffer>> placed_;
-  Scratch query_, padded_, runs_, arrivals_, best_value_, best_index_;
+  bool warpgroups_ = false;  // there are products of whole warpgroups
+  Scratch query_, padded_, arranged_, runs_, arrivals_, best_value_, best_index_;
   std::unordered_map<uint64_t, cudaGraphExec_t> graphs_;  // null until the second step of its kind
 };
 

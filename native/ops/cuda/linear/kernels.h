@@ -14,6 +14,10 @@ void run_skinny(const Launch& where, Products all);  // 1 to 16 rows
 void run_tiled(const Launch& where, Products all);   // any number, not gated; meant for 17 and more
 void run_simt(const Launch& where, Products all);    // any number, not gated, without tensor cores: compute capability 7.5
 
+// FP8 products alone, not gated; meant for 17 and more rows, where prepare_warpgroups allows it. `arranged` is scratch memory.
+void run_warpgroups(const Launch& where, Products all, uint8_t* arranged);
+size_t arranged_bytes(const Products& all);
+
 // Whether this product had better leave its runs to whoever reads it (Products::run_stride): output rows alone would not keep all
 // multiprocessors busy.
 bool leaves_runs(const Launch& where, const Products& all);
@@ -21,5 +25,6 @@ bool leaves_runs(const Launch& where, const Products& all);
 // Once a device, before its first product.
 void prepare_skinny(int shared_optin);
 void prepare_tiled(int shared_optin);
+bool prepare_warpgroups(int shared_optin);  // whether this device runs them
 
 }  // namespace paceline::ops::cuda
