@@ -31,6 +31,7 @@ def refuse_unfit_for(engine: Path, parameters: ValidationParameters) -> None:
     spec = measurement_of(parameters, 0, max(parameters.levels), "batch", 0).spec  # the most slots
     command = [sys.executable, "-P", "-m", "flows.measurements.admit", "--engine", str(engine), "--devices", spec.devices]
     command += ["--checkpoint", spec.checkpoint, "--tp", str(spec.tp), "--slots", str(spec.slots), "--context", str(spec.context)]
+    command += ["--engines", "2" if parameters.in_turns else "1"]
     try:
         ended = subprocess.run(
             command, env=harness_environment(), capture_output=True, text=True, timeout=_TIMEOUT_S, check=False

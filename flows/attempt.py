@@ -1,16 +1,19 @@
 """One measurement: a process of its own, watched, ended at its deadline, and a record of it whatever happens."""
 
+import socket
 import sys
+import threading
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from flows.build import Build
-from flows.deadlines import Expectations
+from flows.deadlines import Expectations, busy_s
 from flows.folders import RunFolder
 from flows.measurements.child import Outcome, run_supervised
 from flows.measurements.request import Request, dump_request
+from flows.measurements.turns import Place
 from flows.plan import Measurement
 from flows.progress import report
 from flows.settings import current_host, harness_environment
@@ -29,8 +32,21 @@ class Run:
     expectations: Expectations
 
 
-def attempt(measurement: Measurement, run: Run) -> Record:
-    """Run the program; return its record, or one that says how it died."""
+class Seat:
+    """A leg's place in a pair that measures in turns (flows/in_turns.py): its end of the socket, and the word to stop."""
+
+    def __init__(self, end: socket.socket, place: int, partner_s: float, stop: threading.Event) -> None:
+        self._end = end
+        self.place = Place(end.fileno(), place, partner_s)
+        self.stopped = stop.is_set
+
+    def release(self) -> None:
+        """Give up our copy of the socket, so that the partner sees the leg end."""
+        self._end.close()
+
+
+def attempt(measurement: Measurement, run: Run, seat: Seat | None = None) -> Record:
+    """Run the program; return its record, or one that says how it died. With a seat the deadline holds the partner's too."""
     number = run.folder.next_attempt(measurement.file_stem)
     spec = measurement.spec.model_copy(update={"attempt": number})
     name = f"{measurement.file_stem}.attempt{number}"
@@ -57,14 +73,25 @@ def attempt(measurement: Measurement, run: Run) -> Record:
         request.resolve(),
         result.resolve(),
     ]
-    outcome = run_supervised(command, log, run.expectations.deadline_s(spec), env=harness_environment())
+    deadline_s = run.expectations.deadline_s(spec)
+    if seat is None:
+        outcome = run_supervised(command, log, deadline_s, env=harness_environment())
+    else:
+        command += ["--turns", str(seat.place)]
+        deadline_s += seat.place.patience_s
+        try:
+            outcome = run_supervised(
+                command, log, deadline_s, seat.stopped, env=harness_environment(), keep=seat.place.descriptor
+            )
+        finally:
+            seat.release()
     left = _left_behind(result)
     record = _died(measurement, spec, run, started, outcome, log) if left is None else _held_against(left, outcome)
     if record is not left:
         dump(record, result)
     if record.status == "ok":
-        run.expectations.observe(spec, outcome.wall_s)
-    report().finished(measurement.label, record, outcome.wall_s)
+        run.expectations.observe(spec, busy_s(record, outcome.wall_s))
+    report().finished(measurement.label, record, busy_s(record, outcome.wall_s))
     return record
 
 

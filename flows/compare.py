@@ -17,6 +17,7 @@ from flows.attempt import Run, attempt
 from flows.build import Build, build_commit, build_engine, open_build, source_of
 from flows.deadlines import Expectations
 from flows.folders import RunFolder
+from flows.in_turns import attempt_in_turns
 from flows.locks import exclusive, measuring_lock
 from flows.parameters import ValidationParameters
 from flows.plan import Measurement, Mode, measurement_of
@@ -207,11 +208,20 @@ def _measure(
             began = time.monotonic()
             with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
                 budget.limit_s += time.monotonic() - began  # what others took is given back
-                records = {arm: attempt(measurement, runs[arm]) for arm, measurement in zip(arms, pair, strict=True)}
+                records = _measure_pair(arms, pair, runs, in_turns=comparison.parameters.in_turns)
             samples[target.name].append(_sample(target, number, records))
     names = ", ".join(dict.fromkeys(skipped))
     limit = f"{comparison.parameters.budget_minutes:g} minutes"
     return [f"Cut by the budget of {limit}: no more pairs of {names}; --budget-minutes gives more."] if skipped else []
+
+
+def _measure_pair(arms: Sequence[Arm], pair: Sequence[Measurement], runs: dict[Arm, Run], *, in_turns: bool) -> dict[Arm, Record]:
+    if in_turns:
+        first, second = arms
+        records: Sequence[Record] = attempt_in_turns((pair[0], pair[1]), (runs[first], runs[second]))
+    else:
+        records = [attempt(measurement, runs[arm]) for arm, measurement in zip(arms, pair, strict=True)]
+    return dict(zip(arms, records, strict=True))
 
 
 def _sample(target: Target, number: int, records: dict[Arm, Record]) -> PairSample:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from storage.records import Spec
+from storage.records import Record, Spec
 
 PATIENCE = 10.0  # an engine three times slower must finish, and fail on merit
 LEAST_PATIENCE = 4.0  # whatever the longest time is
@@ -14,7 +14,7 @@ _ROUNDS = ("latency", "throughput", "canary", "comparison")  # kinds that are ro
 
 @dataclass
 class Expectations:
-    """Learns from the measurements of this run. Not thread-safe; one measurement runs at a time."""
+    """Learns from the measurements of this run."""
 
     longest_s: float  # deadline while nothing is known
     _walls: dict[tuple[str, int], list[float]] = field(default_factory=dict)  # (mode, level) -> seconds of whole processes
@@ -50,6 +50,11 @@ class Expectations:
             return self.longest_s
         expected = self.expected_s(spec)
         return min(max(PATIENCE * expected, LEAST_DEADLINE_S), max(self.longest_s, LEAST_PATIENCE * expected))
+
+
+def busy_s(record: Record, wall_s: float) -> float:
+    """Seconds of a process's wall time in which it did not wait for its partner's turns."""
+    return max(0.0, wall_s - record.values.get("turns_waited_s", 0.0))
 
 
 def _guess_s(spec: Spec) -> float:

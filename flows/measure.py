@@ -1,8 +1,10 @@
-"""The measurement as a Prefect task: named for people, tried twice, and never fatal to the run."""
+"""The measurement as a Prefect task: named for people, and never fatal to the run."""
 
 from prefect import task
+from prefect.cache_policies import NO_CACHE
 
-from flows.attempt import Run, attempt
+from flows.attempt import Run, Seat, attempt
+from flows.in_turns import Waiter, in_turns
 from flows.plan import Measurement
 from flows.progress import describe
 from storage.records import Record
@@ -12,10 +14,30 @@ class MeasurementError(RuntimeError):
     """A measurement without a usable result; its record and log are kept. The message says how it ended."""
 
 
-@task(name="measure", task_run_name="{measurement.label}", retries=1, persist_result=False)
-def measure(measurement: Measurement, run: Run) -> Record:
+@task(name="measure", task_run_name="{measurement.label}", retries=1, persist_result=False, cache_policy=NO_CACHE)
+def measure(measurement: Measurement, run: Run, seat: Seat | None = None) -> Record:
     """Measure once, and once more where that failed. Raises MeasurementError; the run goes on without it."""
-    record = attempt(measurement, run)
+    record = attempt(measurement, run, seat)
     if record.status not in ("ok", "invalid"):
         raise MeasurementError(f"{measurement.label}: {describe(record, 0.0)}")
     return record
+
+
+def measure_apart(legs: tuple[Measurement, Measurement], run: Run) -> list[Record | None]:
+    """One leg right after the other; each that fails is tried once more by itself. None for a leg without a usable record."""
+    return [_record(measure(leg, run, return_state=True).result(raise_on_failure=False)) for leg in legs]
+
+
+def measure_in_turns(legs: tuple[Measurement, Measurement], run: Run) -> list[Record | None]:
+    """Both legs in turns, each a task of its own. A leg without its partner means nothing, so none is tried again alone."""
+    once = measure.with_options(retries=0)
+
+    def begin(leg: Measurement, run: Run, seat: Seat) -> Waiter[Record | None]:
+        future = once.submit(leg, run, seat)
+        return lambda: _record(future.result(raise_on_failure=False))
+
+    return list(in_turns(legs, (run, run), begin))
+
+
+def _record(outcome: object) -> Record | None:
+    return outcome if isinstance(outcome, Record) else None

@@ -87,6 +87,12 @@ class ValidationParameters(BaseModel):
     quick: bool = Field(
         default=False, description="One pair a level, whatever looks and pairs say: a point without an interval, labelled so."
     )
+    interleave: Literal["rounds", "legs"] | None = Field(
+        default=None,
+        description="How the two processes of a pair share the machine. rounds: both are loaded and take turns, so that both "
+        "meet the same moods of the machine. legs: one after the other. Left out: rounds on the CPU; legs on GPUs, whose memory "
+        "may not hold two engines.",
+    )
     canary: bool | None = Field(
         default=None,
         description="Measure the build against itself in every block: the noise floor, and a night that is not to be trusted. "
@@ -195,6 +201,11 @@ class ValidationParameters(BaseModel):
         if self.quick:
             return (1,)
         return (self.pairs,) if self.pairs is not None else self.looks
+
+    @property
+    def in_turns(self) -> bool:
+        """Whether the legs of a pair take turns, round by round."""
+        return self.interleave == "rounds" or (self.interleave is None and self.devices == "cpu")
 
     @property
     def with_canary(self) -> bool:

@@ -25,7 +25,7 @@ class Reporter:
 
     def __init__(self) -> None:
         self.done, self.total, self.left_s = 0, 0, 0.0
-        self._expected_s = 0.0  # of the measurement that runs
+        self._expected_s: dict[str, float] = {}  # of the measurements that run
 
     def note(self, text: str) -> None:
         """Say something worth a line."""
@@ -37,14 +37,14 @@ class Reporter:
 
     def started(self, label: str, attempt: int, expected_s: float) -> None:
         """A measurement starts. `attempt` counts from 1."""
-        self._expected_s = expected_s
+        self._expected_s[label] = expected_s
         again = "" if attempt == 1 else f", attempt {attempt}"
         logger.info("%s starts%s (about %s)", label, again, duration(expected_s))
 
     def finished(self, label: str, record: Record, wall_s: float) -> None:
         """A measurement ended, well or not."""
         if record.status in ("ok", "invalid"):
-            self.done, self.left_s = self.done + 1, max(0.0, self.left_s - self._expected_s)
+            self.done, self.left_s = self.done + 1, max(0.0, self.left_s - self._expected_s.get(label, 0.0))
         self.note(f"{self.position()} {label}: {describe(record, wall_s)}")
 
     def position(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from flows.aggregate import keep_records
 from flows.attempt import Run
 from flows.locks import exclusive, measuring_lock
-from flows.measure import measure
+from flows.measure import measure_apart, measure_in_turns
 from flows.plan import Pair, Plan, missing
 from flows.progress import duration, report
 from storage.errors import StoreError
@@ -47,26 +47,27 @@ def measure_stages(plan: Plan, run: Run, levels_open: Callable[[], Collection[in
                 skipped.append(pair)
                 continue
             _announce(todo[position:], plan.stage_total(stage, levels), run, budget)
-            budget.limit_s += measure_pair(pair, run)
+            budget.limit_s += measure_pair(pair, run, in_turns=plan.parameters.in_turns)
         levels = levels_open() if pairs != plan.stages[-1] else ()
         if not levels:
             break
     return [_cut(plan, skipped, run)] if skipped else []
 
 
-def measure_pair(pair: Pair, run: Run) -> float:
-    """Both legs, one right after the other, with nothing else measured on this host; then into the store. Returns the seconds
-    for which others were waited for.
+def measure_pair(pair: Pair, run: Run, *, in_turns: bool) -> float:
+    """Both legs, in turns or one right after the other, with nothing else measured on this host; then into the store. Returns
+    the seconds for which others were waited for.
 
     A leg that fails is kept as a failed record and stops nothing. A pair with an invalid leg (slots not filled, clocks throttled)
-    is kept too, and measured once more as a pair.
+    is kept too, and measured once more as a pair; so is one that measures in turns and lost a leg.
     """
     began = time.monotonic()
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
         waited_s = time.monotonic() - began
-        if not _measure_legs(pair, run):
-            report().note(f"x{pair.level} pair {pair.pair}: set aside as invalid, measured once more")
-            _measure_legs(pair, run)
+        measure = measure_in_turns if in_turns else measure_apart
+        if not _good(measure(pair.measurements, run), in_turns):
+            report().note(f"x{pair.level} pair {pair.pair}: set aside, measured once more")
+            measure(pair.measurements, run)
     try:
         for reason in keep_records(run.folder):
             report().note(f"set aside: {reason}")
@@ -75,11 +76,11 @@ def measure_pair(pair: Pair, run: Run) -> float:
     return waited_s
 
 
-def _measure_legs(pair: Pair, run: Run) -> bool:
-    """Whether no leg was invalid."""
-    states = [measure(measurement, run, return_state=True) for measurement in pair.measurements]
-    records = [state.result(raise_on_failure=False) for state in states]
-    return not any(isinstance(record, Record) and record.status == "invalid" for record in records)
+def _good(records: Sequence[Record | None], in_turns: bool) -> bool:
+    """Whether the pair stands. A leg that failed apart from the other has had its second try."""
+    if in_turns:
+        return all(record is not None and record.status == "ok" for record in records)
+    return not any(record is not None and record.status == "invalid" for record in records)
 
 
 def _wanted(pair: Pair, levels: Collection[int]) -> bool:

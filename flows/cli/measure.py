@@ -12,7 +12,7 @@ from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
 
 _FAILED = 2
-_LEFT_OUT = ("pairs", "looks", "quick", "budget_minutes", "targets")
+_LEFT_OUT = ("pairs", "looks", "quick", "interleave", "budget_minutes", "targets")
 
 
 class Kind(StrEnum):

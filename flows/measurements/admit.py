@@ -1,6 +1,6 @@
 """Says whether a checkpoint can be measured as asked, from its config and headers, before anything is started.
 
-    python -P -m flows.measurements.admit --engine FOLDER --checkpoint C --tp T --slots S --context P [--devices D]
+    python -P -m flows.measurements.admit --engine FOLDER --checkpoint C --tp T --slots S --context P [--devices D] [--engines N]
 
 FOLDER: a source tree or a build; its Python side alone is used. Exit codes: 0 it can, or this engine cannot tell (said on
 stderr); 2 it cannot, and stderr says why.
@@ -24,21 +24,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--devices", default="cpu")
     for name in ("--tp", "--slots", "--context"):
         parser.add_argument(name, type=int, required=True)
+    parser.add_argument("--engines", type=int, default=1, help="how many must fit into memory at once")
     given = parser.parse_args(argv)
     use_engine_of(given.engine)
     try:
         from engine.admission import Asked, admit
-        from engine.errors import EngineError
+        from engine.errors import EngineError, OutOfMemory
     except ModuleNotFoundError as error:  # an engine of an earlier commit: its measurements will tell
         print(f"{given.checkpoint}: not looked at beforehand: {error}", file=sys.stderr)
         return OK
     import psutil
 
-    available = psutil.virtual_memory().available if given.devices == "cpu" else None
+    available = psutil.virtual_memory().available // given.engines if given.devices == "cpu" else None
     try:
         admit(given.checkpoint, Asked(given.tp, given.slots, given.context, available))
     except EngineError as error:
-        print(error, file=sys.stderr)
+        halved = isinstance(error, OutOfMemory) and given.engines > 1
+        advice = f" to each of the {given.engines} engines of a pair; --interleave legs loads one at a time" if halved else ""
+        print(f"{error}{advice}", file=sys.stderr)
         return WRONG
     return OK
 

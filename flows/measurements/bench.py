@@ -9,6 +9,7 @@ from flows.measurements import nvml, slots
 from flows.measurements.prompts import Prompt, draw_prompts
 from flows.measurements.request import ExtraT, Request
 from flows.measurements.rounds import quiet_collector, run_round
+from flows.measurements.turns import Turns
 from flows.measurements.under_test import UnderTest, open_session
 from storage.records import EngineFacts, Occupancy, RoundSample, Spec
 
@@ -23,11 +24,14 @@ class MeasurementError(RuntimeError):
 class Bench(Generic[ExtraT]):
     """One measurement under way. What stands in its fields when it ends, well or badly, goes into the record."""
 
-    def __init__(self, request: Request, extra: ExtraT, under_test: UnderTest, gpus: "nvml.Gpus | None") -> None:
+    def __init__(
+        self, request: Request, extra: ExtraT, under_test: UnderTest, gpus: "nvml.Gpus | None", turns: Turns | None = None
+    ) -> None:
         self.request = request
         self.extra = extra
         self.under_test = under_test
         self.gpus = gpus
+        self.turns = turns or Turns()
         self.engine_facts: EngineFacts | None = None
         self.rounds: list[RoundSample] = []
         self.occupancy: Occupancy | None = None
@@ -94,11 +98,14 @@ class Bench(Generic[ExtraT]):
         spec = self.spec
         each: list[Occupancy] = []
         with quiet_collector():
-            for index in range(spec.warmup, spec.warmup + spec.runs):
+            for done in range(spec.runs):
+                self.turns.take()
                 session.reset_peaks()
                 before = session.stats()
-                self.round(session, index)
+                self.round(session, spec.warmup + done)
                 each.append(slots.occupancy_between(before, session.stats()))
+                if done + 1 < spec.runs:  # the last turn ends when the session is closed
+                    self.turns.after_round(done + 1)
         self.occupancy = slots.merge(each)
         return each
 

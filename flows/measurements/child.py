@@ -55,8 +55,9 @@ def run_supervised(
     *,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    keep: int | None = None,
 ) -> Outcome:
-    """Run a command under the supervisor; its output is appended to `log`.
+    """Run a command under the supervisor; its output is appended to `log`. `keep`: a descriptor of ours that it inherits.
 
     At the deadline (seconds), when `should_stop()` turns true, or on any exception (KeyboardInterrupt and injected ones too) the
     command's whole family gets SIGTERM and three seconds later SIGKILL. An exception is raised again after that.
@@ -66,12 +67,21 @@ def run_supervised(
         raise ValueError("run_supervised: command is empty")
     if not deadline_s > 0:
         raise ValueError(f"run_supervised: deadline_s {deadline_s!r}: must be above 0")
-    program = [sys.executable, "-I", "-S", supervisor.__file__, "--", *(os.fspath(word) for word in command)]
+    kept = () if keep is None else (keep,)
+    options = [word for descriptor in kept for word in ("--keep", str(descriptor))]
+    program = [sys.executable, "-I", "-S", supervisor.__file__, *options, "--", *(os.fspath(word) for word in command)]
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
     with log.open("ab") as output:
         process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=env, cwd=cwd
+            program,
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env=env,
+            cwd=cwd,
+            pass_fds=kept,
         )
     timed_out = stopped = False
     try:

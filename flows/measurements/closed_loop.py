@@ -14,13 +14,20 @@ if TYPE_CHECKING:
 
 def measure(bench: Bench[EngineExtra]) -> None:
     """Fill the record with rounds, occupancy and the figures of a decode step; state what makes them invalid."""
+    bench.turns.take()  # not before then is the checkpoint loaded: that would disturb the partner's warm-up
     with bench.session() as session:
         bench.warm_up(session)
+        bench.turns.hand_over()
+        bench.turns.take()
         before = StolenTime.now()
         occupancy = slots.merge(bench.kept_rounds(session))
         bench.values |= StolenTime.now().since(before)
         bench.values |= step_figures(bench, session, occupancy)
+    bench.turns.close()
+    if bench.turns.place is not None:
+        bench.values["turns_waited_s"] = bench.turns.waited_s
     faults = slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy)
+    faults += [f"turns: {bench.turns.left_alone}"] if bench.turns.left_alone else []
     bench.invalid(faults + stolen_faults(bench.values))
     summarise(bench)
 

@@ -1,9 +1,10 @@
 """The skeleton every kind shares: read the request, import the build, measure, write the record, tell by the exit code.
 
-    python -P -m flows.measurements.<kind> request.json result.json
+    python -P -m flows.measurements.<kind> request.json result.json [--turns PLACE]
 
-Exit codes: 0 the record says ok (or invalid, with its reasons); 1 the measurement failed, and its record says why;
-2 there is no record: wrong usage, an unreadable request, or a result that could not be written.
+PLACE: where it stands in a pair that measures in turns (flows/measurements/turns.py). Exit codes: 0 the record says ok (or
+invalid, with its reasons); 1 the measurement failed, and its record says why; 2 there is no record: wrong usage, an unreadable
+request, or a result that could not be written.
 """
 
 import socket
@@ -20,6 +21,7 @@ from typing import Any, Generic
 from flows.measurements import nvml, telemetry
 from flows.measurements.bench import Bench, say
 from flows.measurements.request import ExtraT, Request, RequestError, load_request, parse_extra
+from flows.measurements.turns import Place, Turns
 from flows.measurements.under_test import load_under_test
 from storage import records
 from storage.records import Environment, Failure, Record, Status
@@ -39,8 +41,13 @@ class Kind(Generic[ExtraT]):
 def main(kind: Kind[Any], argv: Sequence[str] | None = None) -> int:
     """Carry out one request; returns the exit code."""
     arguments = sys.argv[1:] if argv is None else list(argv)
-    if len(arguments) != 2:
-        print(f"usage: python -P -m flows.measurements.{kind.name} request.json result.json", file=sys.stderr)
+    try:
+        turns = _turns(arguments[2:]) if len(arguments) in (2, 4) else None
+    except (ValueError, OSError) as error:
+        print(f"paceline: --turns: {error}", file=sys.stderr)
+        return NO_RECORD
+    if turns is None:
+        print(f"usage: python -P -m flows.measurements.{kind.name} request.json result.json [--turns PLACE]", file=sys.stderr)
         return NO_RECORD
     try:
         request = load_request(Path(arguments[0]))
@@ -48,7 +55,7 @@ def main(kind: Kind[Any], argv: Sequence[str] | None = None) -> int:
     except RequestError as error:
         print(f"paceline: {error}", file=sys.stderr)
         return NO_RECORD
-    record = run(kind, request)
+    record = run(kind, request, turns)
     try:
         records.dump(record, Path(arguments[1]))
     except (OSError, ValueError) as error:
@@ -57,9 +64,9 @@ def main(kind: Kind[Any], argv: Sequence[str] | None = None) -> int:
     return OK if record.failure is None else FAILED
 
 
-def run(kind: Kind[ExtraT], request: Request) -> Record:
+def run(kind: Kind[ExtraT], request: Request, turns: Turns | None = None) -> Record:
     """Measure. Whatever goes wrong, KeyboardInterrupt included, comes back as a failed record with what was seen until then."""
-    draft = _Draft(kind, request)
+    draft = _Draft(kind, request, turns or Turns())
     say(f"{request.measurement} (attempt {request.spec.attempt}): {request.spec.model_dump_json()}")
     try:
         draft.measure()
@@ -74,7 +81,8 @@ def run(kind: Kind[ExtraT], request: Request) -> Record:
 class _Draft(Generic[ExtraT]):
     """The record while it is made."""
 
-    def __init__(self, kind: Kind[ExtraT], request: Request) -> None:
+    def __init__(self, kind: Kind[ExtraT], request: Request, turns: Turns) -> None:
+        self._turns = turns
         self._kind = kind
         self._request = request
         self._started = datetime.now(UTC)
@@ -98,7 +106,7 @@ class _Draft(Generic[ExtraT]):
                 self._machine |= gpus.facts()
             under_test = load_under_test(request.build)
             self._machine = telemetry.machine_facts(under_test.build_info, gpus.facts() if gpus else None)
-            self._bench = Bench(request, extra, under_test, gpus)
+            self._bench = Bench(request, extra, under_test, gpus, self._turns)
             try:
                 self._kind.measure(self._bench)
             finally:
@@ -137,6 +145,13 @@ class _Draft(Generic[ExtraT]):
             before=self._before,
             after=telemetry.look() | self._gpu_after,
         )
+
+
+def _turns(words: Sequence[str]) -> Turns | None:
+    """From what follows the two files; None where that is no option of ours. Raises ValueError, OSError."""
+    if not words:
+        return Turns()
+    return Turns(Place.parse(words[1])) if words[0] == "--turns" else None
 
 
 def _check_kind(kind: Kind[Any], request: Request, path: str) -> None:

@@ -24,8 +24,9 @@ from types import FrameType
 
 from flows.attempt import Run, attempt
 from flows.build import Build, BuildError, build_engine, open_build, source_of
-from flows.deadlines import Expectations
+from flows.deadlines import Expectations, busy_s
 from flows.folders import RunFolder
+from flows.in_turns import attempt_in_turns
 from flows.locks import exclusive, measuring_lock
 from flows.plan import Measurement, Pair, Plan, PlanError, missing, read_plan, write_plan
 from flows.progress import duration
@@ -80,11 +81,12 @@ def run_suite(options: Options) -> Report:
     run = Run(folder, build, source, Expectations(longest_s=options.deadline_s))
     for record in folder.read_records():
         if record.status == "ok":  # what earlier runs took is known
-            run.expectations.observe(record.spec, (record.finished_at - record.started_at).total_seconds())
+            wall_s = (record.finished_at - record.started_at).total_seconds()
+            run.expectations.observe(record.spec, busy_s(record, wall_s))
     pairs = [pair for block in plan.blocks for pair in block.pairs]
     done = folder.measured()
     _measure_alone([check for check in plan.checks if check.name not in done], run)
-    cut = _measure(missing(pairs, done), run, time.monotonic() + options.budget_s)
+    cut = _measure(missing(pairs, done), run, time.monotonic() + options.budget_s, in_turns=plan.parameters.in_turns)
     others = [other for other in plan.others if other.name not in done]
     if cut:
         cut += len(others)
@@ -105,7 +107,7 @@ def pack(root: Path) -> Path:
     return archive
 
 
-def _measure(pairs: Sequence[Pair], run: Run, end: float) -> int:
+def _measure(pairs: Sequence[Pair], run: Run, end: float, *, in_turns: bool) -> int:
     """Measure pair by pair until the monotonic instant `end`; returns how many measurements were not begun."""
     for position, pair in enumerate(pairs):
         expected = sum(run.expectations.expected_s(measurement.spec) for measurement in pair.measurements)
@@ -115,8 +117,11 @@ def _measure(pairs: Sequence[Pair], run: Run, end: float) -> int:
             return len(waiting)
         logger.info("pair %d of %d that are missing", position + 1, len(pairs))
         with exclusive(measuring_lock(), lambda: logger.info("waiting: another measurement runs on this machine")):
-            for measurement in pair.measurements:  # both legs: a pair is one right after the other
-                _try(measurement, run)
+            if in_turns:
+                _try_in_turns(pair, run)
+            else:
+                for measurement in pair.measurements:  # both legs: a pair is one right after the other
+                    _try(measurement, run)
     return 0
 
 
@@ -132,6 +137,13 @@ def _try(measurement: Measurement, run: Run) -> Record:
         if record.status in ("ok", "invalid"):
             break
     return record
+
+
+def _try_in_turns(pair: Pair, run: Run) -> None:
+    for _ in range(_TRIES):
+        records = attempt_in_turns(pair.measurements, (run, run))
+        if all(record.status == "ok" for record in records):
+            break
 
 
 def _usable(folder: RunFolder) -> set[str]:

@@ -1,6 +1,6 @@
 """Runs one command and leaves nothing behind. Standard library only, so that it starts in milliseconds.
 
-    python -P -m flows.measurements.supervisor -- COMMAND...
+    python -P -m flows.measurements.supervisor [--keep DESCRIPTOR] -- COMMAND...
 
 The parent starts it as the leader of a session of its own and holds the write end of its standard input, and nothing is ever
 written there: end of file means that the parent is gone, however it died, and everything the command started is ended.
@@ -27,18 +27,23 @@ _USAGE = 2
 
 def main(argv: list[str]) -> int:
     """Run the command after `--`; return its exit code (it is negative when a signal ended it)."""
+    kept: tuple[int, ...] = ()
+    if len(argv) > 2 and argv[0] == "--keep" and argv[1].isdigit():
+        kept, argv = (int(argv[1]),), argv[2:]
     if len(argv) < 2 or argv[0] != "--":
-        print("usage: python -P -m flows.measurements.supervisor -- COMMAND [ARGUMENT...]", file=sys.stderr)
+        print("usage: python -P -m flows.measurements.supervisor [--keep N] -- COMMAND [ARGUMENT...]", file=sys.stderr)
         return _USAGE
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_CHILD_SUBREAPER) failed: orphans could escape")
     signals = _watch_signals()
     try:
-        child = subprocess.Popen(argv[1:], stdin=subprocess.DEVNULL)
+        child = subprocess.Popen(argv[1:], stdin=subprocess.DEVNULL, pass_fds=kept)
     except OSError as error:
         print(f"supervisor: cannot start {argv[1]!r}: {error}", file=sys.stderr)
         return 127 if isinstance(error, FileNotFoundError) else 126
+    for descriptor in kept:
+        os.close(descriptor)  # the command's alone: who holds the other end must see it die
     _wait(child, signals)
     end_all(child, GRACE_S)
     return child.wait()

@@ -54,9 +54,10 @@ def test_every_planned_measurement_has_a_good_record(finished: tuple[Any, RunFol
     assert {record.status for record in records} == {"ok"}
     assert {len(record.kept_rounds()) for record in records} == {TINY["runs"]}
     planned = json.loads(folder.plan.read_text())
-    order = [m["name"] for block in planned["blocks"] for pair in block["pairs"] for m in pair["measurements"]]
-    first = sorted((r for r in every if r.spec.attempt == 1), key=lambda r: r.started_at)
-    assert [r.measurement for r in first] == order, "the plan's order, one at a time"
+    order = [{m["name"] for m in pair["measurements"]} for block in planned["blocks"] for pair in block["pairs"]]
+    first = [r.measurement for r in sorted((r for r in every if r.spec.attempt == 1), key=lambda r: r.started_at)]
+    assert [set(first[i : i + 2]) for i in range(0, len(first), 2)] == order, "the plan's order, one pair at a time"
+    assert all(record.values["turns_waited_s"] > 0 for record in records), "the legs of a pair took turns"
 
 
 def test_store_has_ratios_levels_verdicts_and_the_run(finished: tuple[Any, RunFolder]) -> None:
@@ -155,7 +156,25 @@ def test_a_measurement_killed_is_kept_retried_and_stops_nothing(prefect_api: Non
     assert len(folder.measured()) == 4
     assert state.name in ("Inconclusive", "Completed", "Failed"), state.message
     failures = json.loads(folder.summary_json.read_text())["failures"]
-    assert [(f["measurement"], f["status"]) for f in failures] == [("report/latency-x1-serial/pair01", "killed")]
+    assert [(f["measurement"], f["status"]) for f in failures] == [
+        ("report/latency-x1-batch/pair01", "invalid"),
+        ("report/latency-x1-serial/pair01", "killed"),
+    ]
+    assert "its partner" in failures[0]["what"]
+
+
+def test_legs_apart_each_have_their_own_second_try(prefect_api: None, engine_build: Path, tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path, "apart")
+    killer = kill_when_it_measures(f"{folder.requests}/report.latency-x1-serial", signal.SIGKILL)
+    run_flow(tiny(tmp_path, run="apart", levels=(1,), pairs=1, interleave="legs"), engine_build)
+    killer.join()
+    status = {path.stem: load(path).status for path in folder.record_files()}
+    assert status == {
+        "report.latency-x1-batch.pair01.attempt1": "ok",
+        "report.latency-x1-serial.pair01.attempt1": "killed",
+        "report.latency-x1-serial.pair01.attempt2": "ok",
+    }
+    assert "turns_waited_s" not in load(folder.records / "report.latency-x1-batch.pair01.attempt1.json").values
 
 
 def test_a_measurement_that_hangs_is_ended_at_its_deadline(prefect_api: None, engine_build: Path, tmp_path: Path) -> None:
