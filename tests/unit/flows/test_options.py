@@ -43,6 +43,9 @@ def test_every_command_has_help() -> None:
     ("arguments", "message"),
     [
         (["--levels", "2,two"], "--levels two: Input should be a valid integer"),
+        (["--levels", "0"], "--levels 0: Input should be greater than or equal to 1"),
+        (["--levels", ""], "--levels : Tuple should have at least 1 item"),
+        (["--looks", "1"], "--looks 1: Input should be greater than or equal to 2"),
         (["--tp", "0"], "--tp 0: Input should be greater than or equal to 1"),
         (["--workload", "other"], "--workload other: Input should be 'report', 'latency' or 'throughput'"),
         (["--context", "8"], "context 8: prompt and new tokens need 16 + 32 = 48"),
