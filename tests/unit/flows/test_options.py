@@ -59,6 +59,17 @@ def test_bad_values_end_with_two_and_one_line(arguments: list[str], message: str
     assert "Traceback" not in result.output
 
 
+@pytest.mark.parametrize(
+    "command", [["measure", "latency"], ["generate", "--checkpoint", "x", "--prompt-ids", "x", "--out", "x"]], ids=lambda c: c[0]
+)
+def test_an_unknown_mode_is_refused_by_the_command_itself(command: list[str]) -> None:
+    result = runner.invoke(app, [*command, "--mode", "foo"])
+    assert result.exit_code == 2
+    assert "Invalid value for '--mode'" in result.stderr
+    assert "'foo' is not one of 'serial', 'batch'" in result.stderr
+    assert "flows.measurements" not in result.stderr
+
+
 def test_a_folder_without_sources_ends_with_two(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
     monkeypatch.chdir(tmp_path)
     result = runner.invoke(app, ["build"])
