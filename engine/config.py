@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from engine.errors import CheckpointError, ConfigError
+from engine.options import MOST_RANKS
 
 Family = Literal["qwen3", "qwen3_5"]
 FULL = "full_attention"
@@ -121,17 +122,8 @@ def parse_config(body: Mapping[str, Any], where: str = "config.json", name: str 
 
 def check_ranks(config: ModelConfig, tp: int) -> None:
     """Whether `tp` ranks can share the model. Raises ConfigError naming every count that `tp` does not divide."""
-    counts = {"num_attention_heads": config.num_heads, "intermediate_size": config.intermediate_size}
-    if LINEAR in config.layer_types:
-        counts["linear_num_key_heads"] = config.linear_num_key_heads
-        counts["linear_num_value_heads"] = config.linear_num_value_heads
-    faults = [f"{name} {count}" for name, count in counts.items() if count % tp]
-    if config.num_kv_heads % tp and tp % config.num_kv_heads:
-        faults.append(f"num_key_value_heads {config.num_kv_heads} (must divide tp or be divided by it)")
-    if -(-config.vocab_size // tp) * (tp - 1) >= config.vocab_size:
-        faults.append(f"vocab_size {config.vocab_size} (leaves the last rank without a row)")
-    if faults:
-        works = [n for n in (1, 2, 4, 8) if n < tp and not _indivisible(config, n)]
+    if faults := _rank_faults(config, tp):
+        works = [ranks for ranks in range(1, MOST_RANKS + 1) if not _rank_faults(config, ranks)]
         raise ConfigError(f"option tp: found {tp}, which does not divide {'; '.join(faults)}; ranks that work: {works}")
 
 
@@ -143,12 +135,17 @@ def check_context(config: ModelConfig, context: int) -> None:
         )
 
 
-def _indivisible(config: ModelConfig, tp: int) -> bool:
-    try:
-        check_ranks(config, tp)
-    except ConfigError:
-        return True
-    return False
+def _rank_faults(config: ModelConfig, tp: int) -> list[str]:
+    counts = {"num_attention_heads": config.num_heads, "intermediate_size": config.intermediate_size}
+    if LINEAR in config.layer_types:
+        counts["linear_num_key_heads"] = config.linear_num_key_heads
+        counts["linear_num_value_heads"] = config.linear_num_value_heads
+    faults = [f"{name} {count}" for name, count in counts.items() if count % tp]
+    if config.num_kv_heads % tp and tp % config.num_kv_heads:
+        faults.append(f"num_key_value_heads {config.num_kv_heads} (must divide tp or be divided by it)")
+    if -(-config.vocab_size // tp) * (tp - 1) >= config.vocab_size:
+        faults.append(f"vocab_size {config.vocab_size} (leaves the last rank without a row)")
+    return faults
 
 
 class _Fields:

@@ -8,6 +8,7 @@ from engine.errors import ConfigError
 
 Mode = Literal["serial", "batch"]
 MODES: tuple[str, ...] = get_args(Mode)
+MOST_RANKS = 64
 _DEVICES = re.compile(r"cpu|cuda(:\d+(,\d+)*)?")  # lists have no engine yet, see device
 
 
@@ -82,7 +83,7 @@ class Sampling:
 
 
 _RANGES = (
-    ("tp", 1, 64),
+    ("tp", 1, MOST_RANKS),
     ("slots", 1, 1024),
     ("context", 2, 1 << 20),
     ("threads", 0, 4096),

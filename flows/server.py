@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 from contextlib import ExitStack
@@ -39,14 +40,14 @@ class OwnServer:
     log: Path
     starting: ExitStack  # the lock on the home: two servers that create one database at once would break it
 
-    def wait_ready(self) -> None:
-        """Return once the API answers. Raises ServerError when the server ends or takes longer than START_S."""
+    def wait_ready(self, stop: threading.Event | None = None) -> None:
+        """Return once the API answers or `stop` is set. Raises ServerError when the server ends or takes longer than START_S."""
         deadline = time.monotonic() + START_S
         with self.starting:
-            self._wait_until(deadline)
+            self._wait_until(deadline, stop or threading.Event())
 
-    def _wait_until(self, deadline: float) -> None:
-        while not _answers(self.api_url):
+    def _wait_until(self, deadline: float, stop: threading.Event) -> None:
+        while not stop.is_set() and not _answers(self.api_url):
             if self.process.poll() is not None:
                 raise ServerError(f"the Prefect server ended with exit code {self.process.returncode}{_tail(self.log)}")
             if time.monotonic() > deadline:

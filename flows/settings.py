@@ -207,7 +207,11 @@ def current_host() -> HostSettings:
 
 def explain(error: ValidationError, overrides: Mapping[str, Any]) -> str:
     """One line a fault: source of the value, the value, what would be right."""
-    return "\n".join(_explain_one(fault, overrides) for fault in error.errors())
+    faults = error.errors()
+    # Pydantic counts only the items that passed: a list whose items are refused would be called too short as well.
+    refused = {fault["loc"][0] for fault in faults if len(fault["loc"]) > 1}
+    told = [fault for fault in faults if fault["type"] != "too_short" or fault["loc"][0] not in refused]
+    return "\n".join(_explain_one(fault, overrides) for fault in told)
 
 
 def _explain_one(fault: Mapping[str, Any], overrides: Mapping[str, Any]) -> str:

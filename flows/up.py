@@ -33,6 +33,7 @@ from flows.up_settings import UpSettings, variables
 
 READY = "paceline: serving"
 START_S = 120.0
+STOP_STARTING_S = 3.0  # a service that does not serve yet has no run to end
 STOP_S = 45.0  # a run that goes on is cancelled in this time: its processes end, what was measured goes into the store
 _BACK_OFF_S = (5.0, 15.0, 60.0)  # before a part that died is started again
 _HEALTHY_S = 300.0  # after which a death counts as the first again
@@ -51,13 +52,15 @@ class Service:
     log: Path
     own_server: bool
     tell: Tell
+    stop_asked: threading.Event
     process: subprocess.Popen[bytes] | None = None
     began: float = field(default=0.0)
+    serves: bool = field(default=False)
 
     def start(self) -> None:
-        """Start it and return once it serves. Raises UpError with the end of its log."""
+        """Start it and return once it serves or a stop is asked for. Raises UpError with the end of its log."""
         command = [sys.executable, "-P", "-m", "flows.deployments", *(["--own-server"] if self.own_server else [])]
-        self.began = time.monotonic()
+        self.began, self.serves = time.monotonic(), False
         offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as output:
             self.process = subprocess.Popen(
@@ -68,7 +71,7 @@ class Service:
                 start_new_session=True,
                 env=child_environment(),
             )
-        self._wait_ready(offset)
+        self.serves = self._wait_ready(offset)
 
     def alive(self) -> bool:
         """Whether it runs."""
@@ -82,7 +85,7 @@ class Service:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(STOP_S)
+            self.process.wait(STOP_S if self.serves else STOP_STARTING_S)
         self.process.stdin.close()  # end of file ends the supervisor's family
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(supervisor.GRACE_S + 5)
@@ -90,19 +93,22 @@ class Service:
             self.process.kill()
             self.process.wait()
 
-    def _wait_ready(self, offset: int) -> None:
+    def _wait_ready(self, offset: int) -> bool:
+        """Whether it serves; else a stop is asked for."""
         deadline = time.monotonic() + START_S
         shown = 0
         while time.monotonic() < deadline:
             lines = _since(self.log, offset)
             for line in lines[shown:]:
                 if line == READY:
-                    return
+                    return True
                 if line.startswith(("paceline: ", "error: ")):
                     self.tell(line.removeprefix("paceline: "))
             shown = len(lines)
             if not self.alive():
                 raise UpError("\n".join(["the service ended while starting:", *lines[-12:], f"log: {self.log}"]))
+            if self.stop_asked.is_set():
+                return False
             time.sleep(0.1)
         raise UpError(f"the service did not come up within {START_S:.0f} s; log: {self.log}")
 
@@ -126,14 +132,16 @@ def _serve(settings: UpSettings, host: HostSettings, home: Path, tell: Tell, sto
     set_defaults(quiet_prefect() | {"PREFECT_LOGGING_EXTRA_LOGGERS": "paceline"})
     pages = _pages(settings)
     server = None if joined else _start_server(settings, home)
-    service = Service(home / "service.log", own_server=joined is None, tell=tell)
+    service = Service(home / "service.log", own_server=joined is None, tell=tell, stop_asked=stop)
     try:
         if server is None:
             check_api(str(joined))
         else:
-            server.wait_ready()
-        service.start()
-        _say(settings, joined, home, tell)
+            server.wait_ready(stop)
+        if not stop.is_set():
+            service.start()
+        if service.serves:
+            _say(settings, joined, home, tell)
         _watch(settings, home, server, service, stop)
     finally:
         tell("stopping")

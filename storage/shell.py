@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Literal, get_args
 
-from duckdb import DuckDBPyConnection, StatementType
+from duckdb import CatalogException, DuckDBPyConnection, StatementType
 from duckdb import Error as DuckDBError
 
 from storage.database import read, readable_path
@@ -15,6 +15,7 @@ from storage.sql import quoted
 
 Format = Literal["table", "csv", "json", "parquet", "md"]
 FORMATS: tuple[str, ...] = get_args(Format)
+OK, WRONG = 0, 2
 HELP = """Statements end with a semicolon and may span lines.
 .views             the views and the questions they answer
 .tables            the tables
@@ -40,7 +41,7 @@ def run(
     stdout: IO[str] | None = None,
     stderr: IO[str] | None = None,
 ) -> int:
-    """Run SQL of a string, a file, or the standard input, and print each result. Returns an exit code: 0, or 1 where SQL
+    """Run SQL of a string, a file, or the standard input, and print each result. Returns an exit code: 0, or 2 where SQL
     failed.
 
     With neither command nor file it reads statements from stdin: a conversation where that is a terminal. Parquet is written
@@ -138,9 +139,10 @@ def _execute(connection: DuckDBPyConnection, text: str, form: Format, stdout: IO
             if cursor.description:
                 write_result(Result.of(cursor), form, stdout)
     except DuckDBError as error:
-        print(error, file=stderr)
-        return 1
-    return 0
+        hint = "\n`paceline sql` without SQL is a conversation: .views and .tables list what is there, .columns NAME its columns"
+        print(f"error: {error}{hint if isinstance(error, CatalogException) else ''}", file=stderr)
+        return WRONG
+    return OK
 
 
 def _text(file: Path) -> str:

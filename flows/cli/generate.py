@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.errors import told
-from flows.cli.options import with_fields
+from flows.cli.options import Mode, with_fields
 from flows.settings import HostSettings
 
 _LEFT_OUT = ("targets",)
@@ -29,7 +29,7 @@ def generate(
     out: Annotated[Path, typer.Option("--out", help='Where to write {"tokens": [[...], ...], ...}.')],
     new_tokens: Annotated[int, typer.Option("--new-tokens", min=1, help="Tokens to generate for each prompt.")] = 32,
     tp: Annotated[int, typer.Option("--tp", min=1, help="Tensor-parallel ranks.")] = 1,
-    mode: Annotated[str, typer.Option("--mode", metavar="serial|batch", help="How the engine serves.")] = "batch",
+    mode: Annotated[Mode, typer.Option("--mode", help="One request at a time, or the slot scheduler.")] = Mode.batch,
     logits: Annotated[
         Path | None, typer.Option("--logits", help="Also write float32 logits [prompts, new tokens, vocabulary].")
     ] = None,

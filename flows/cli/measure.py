@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from flows.cli.errors import told
-from flows.cli.options import split, with_fields
+from flows.cli.options import Mode, split, with_fields
 from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
 
@@ -20,13 +20,6 @@ class Kind(StrEnum):
 
     latency = "latency"
     throughput = "throughput"
-
-
-class Mode(StrEnum):
-    """How the engine serves."""
-
-    serial = "serial"
-    batch = "batch"
 
 
 def register(app: typer.Typer) -> None:

@@ -4,6 +4,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from enum import StrEnum
 from typing import Annotated, Any
 
 import typer
@@ -11,6 +12,13 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 Command = Callable[..., None]
+
+
+class Mode(StrEnum):
+    """How the engine serves."""
+
+    serial = "serial"
+    batch = "batch"
 
 
 def with_fields(*models: type[BaseModel], leave_out: Iterable[str] = ()) -> Callable[[Command], Command]:

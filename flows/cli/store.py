@@ -35,7 +35,7 @@ def sql(
         str, typer.Option("--format", metavar="table|csv|json|parquet|md", help="How results are written.")
     ] = "table",
 ) -> None:
-    """Ask the results store. It reads the snapshot, so that it blocks nobody and changes nothing."""
+    """Ask the results store. It reads the snapshot, so that it blocks nobody and changes nothing. Exit code 2 where SQL fails."""
     from storage import shell
 
     with told():

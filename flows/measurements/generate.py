@@ -5,7 +5,8 @@
         [--cache FOLDER]
 
 FILE: a JSON list of lists of token ids, of different lengths. OUT.json: {"tokens": [[...], ...], ...}. OUT.npy: float32
-[prompts, new tokens, vocabulary]. Exit codes: 0 done; 1 the engine failed; 2 wrong usage or a prompt that cannot be run.
+[prompts, new tokens, vocabulary]. Exit codes: 0 done; 1 the engine failed, or the result could not be written; 2 wrong usage, or
+a prompt, checkpoint, option or build that cannot be run.
 """
 
 import argparse
@@ -28,10 +29,12 @@ if TYPE_CHECKING:
 
 OK, FAILED, WRONG = 0, 1, 2
 FORMAT_VERSION = 1
+# Of engine.errors: what the caller can put right. The others are failures at run time.
+_WRONG_INPUT = {"BindingError", "CheckpointError", "ConfigError", "RequestRefused"}
 
 
-class PromptError(ValueError):
-    """Prompts that cannot be run. The message names the file, the prompt, the position, the value and what would be right."""
+class JobError(ValueError):
+    """A job that cannot be run as asked. The message names the option or the file, the value and what would be right."""
 
 
 @dataclass(frozen=True)
@@ -49,43 +52,44 @@ class Job:
 
 
 def read_prompts(path: Path) -> list[list[int]]:
-    """A JSON list of lists of ids. Raises PromptError for anything else, for an empty list and for an empty prompt."""
+    """A JSON list of lists of ids. Raises JobError for anything else, for an empty list and for an empty prompt."""
     try:
         body = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PromptError(f"{path}: cannot be read: {error.strerror}") from error
+        raise JobError(f"{path}: cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise PromptError(f"{path}: not JSON: {error}") from error
+        raise JobError(f"{path}: not JSON: {error}") from error
     if not isinstance(body, list) or not body:
-        raise PromptError(f"{path}: found {_shown(body)}: must be a list of prompts, each a list of token ids, and not empty")
+        raise JobError(f"{path}: found {_shown(body)}: must be a list of prompts, each a list of token ids, and not empty")
     for number, prompt in enumerate(body):
         if not isinstance(prompt, list):
-            raise PromptError(f"{path}: prompt {number}: found {_shown(prompt)}: must be a list of token ids")
+            raise JobError(f"{path}: prompt {number}: found {_shown(prompt)}: must be a list of token ids")
         if not prompt:
-            raise PromptError(f"{path}: prompt {number}: found []: must hold at least one token id")
+            raise JobError(f"{path}: prompt {number}: found []: must hold at least one token id")
         for position, token in enumerate(prompt):
             if isinstance(token, bool) or not isinstance(token, int):
-                raise PromptError(f"{path}: prompt {number}, position {position}: found {_shown(token)}: must be a whole number")
+                raise JobError(f"{path}: prompt {number}, position {position}: found {_shown(token)}: must be a whole number")
     return body
 
 
 def check_vocabulary(path: Path, prompts: Sequence[Sequence[int]], vocab_size: int) -> None:
-    """Every id lies in the model's vocabulary. Raises PromptError."""
+    """Every id lies in the model's vocabulary. Raises JobError."""
     for number, prompt in enumerate(prompts):
         for position, token in enumerate(prompt):
             if not 0 <= token < vocab_size:
-                raise PromptError(
+                raise JobError(
                     f"{path}: prompt {number}, position {position}: found token id {token}: must be from 0 to {vocab_size - 1}"
                 )
 
 
 def generate(job: Job) -> None:
-    """Run the job. Raises PromptError, BuildError, RoundError or what the engine raises."""
+    """Run the job. Raises JobError, BuildError, RoundError or what the engine raises."""
+    _check_outputs(job)
     prompts = read_prompts(job.prompt_ids)
     longest = max(len(prompt) for prompt in prompts) + job.new_tokens
     context = job.options["context"] or longest
     if context < longest:
-        raise PromptError(f"--context {context}: must be at least {longest}: the longest prompt and the new tokens")
+        raise JobError(f"--context {context}: must be at least {longest}: the longest prompt and the new tokens")
     under_test = load_under_test(job.build)
     engine = under_test.engine
     options = engine.SessionOptions(**job.options | {"context": context, "queue_limit": max(len(prompts), 4096)})
@@ -93,6 +97,15 @@ def generate(job: Job) -> None:
         check_vocabulary(job.prompt_ids, prompts, session.facts.vocab_size)
         generations = _run(session, prompts, job)
         _write_json(job, prompts, generations, session, under_test)
+
+
+def _check_outputs(job: Job) -> None:
+    """Before anything is computed, that there is a place for it. Raises JobError."""
+    for option, path in (("--out", job.out), ("--logits", job.logits)):
+        if path is not None and path.is_dir():
+            raise JobError(f"{option} {path}: a folder: must be a file to write")
+        if path is not None and not path.parent.is_dir():
+            raise JobError(f"{option} {path}: {path.parent}: no such folder: make it, or name another")
 
 
 def _run(session: "Session", prompts: list[list[int]], job: Job) -> list["Generation"]:
@@ -149,7 +162,7 @@ def _write_json(
 
 def parse(argv: Sequence[str]) -> Job:
     """The command line. Exits with 2 on wrong usage, as argparse does."""
-    parser = argparse.ArgumentParser(prog="flows.measurements.generate", description="Run given prompts and write what came out.")
+    parser = argparse.ArgumentParser(prog="paceline generate", description="Run given prompts and write what came out.")
     parser.add_argument("--build", type=Path, required=True, help="build folder of the engine")
     parser.add_argument("--checkpoint", required=True, help="Hugging Face folder, or synthetic:<shape>[@seed]")
     parser.add_argument("--prompt-ids", type=Path, required=True, help="JSON list of lists of token ids")
@@ -174,23 +187,31 @@ def main(argv: Sequence[str] | None = None) -> int:
     job = parse(sys.argv[1:] if argv is None else argv)
     try:
         generate(job)
-    except PromptError as error:
-        print(f"paceline: {error}", file=sys.stderr)
-        return WRONG
-    except (BuildError, RoundError, OSError) as error:
-        print(f"paceline: {error}", file=sys.stderr)
-        return FAILED
+    except (JobError, BuildError) as error:
+        return _told(error, WRONG)
+    except (RoundError, OSError) as error:
+        return _told(error, FAILED)
     except Exception as error:
-        if not _is_engine_error(error):
+        kinds = _engine_kinds(error)
+        if kinds & _WRONG_INPUT:
+            return _told(error, WRONG)
+        if not kinds:
             raise
-        print(f"paceline: {type(error).__name__}: {error}", file=sys.stderr)
-        return FAILED
+        return _told(f"{type(error).__name__}: {error}", FAILED)
     return OK
 
 
-def _is_engine_error(error: Exception) -> bool:
-    """Whether the engine under test raised it on purpose. Its classes are known only once the build is loaded."""
-    return any(base.__module__ == "engine.errors" for base in type(error).__mro__)
+def _told(what: object, code: int) -> int:
+    print(f"paceline: {what}", file=sys.stderr)
+    return code
+
+
+def _engine_kinds(error: Exception) -> set[str]:
+    """What it is to the engine under test; empty where that did not raise it on purpose.
+
+    By name: the classes are known only once the build is loaded.
+    """
+    return {base.__name__ for base in type(error).__mro__ if base.__module__ == "engine.errors"}
 
 
 def _positive(text: str) -> int:

@@ -17,4 +17,5 @@ SELECT run_id, level, mode, avg(wall_s) AS wall_s, avg(e2el_mean_s) AS e2el_mean
     count(*) AS processes, sum(rounds)::BIGINT AS rounds, workload
 FROM legs
 WHERE trouble IS NULL
-GROUP BY run_id, workload, level, mode;
+GROUP BY run_id, workload, level, mode
+ORDER BY run_id, workload, level, mode = 'batch';

@@ -44,7 +44,7 @@ def damage_nothing(folder: Path) -> None:
         (cut, (), ("model-00001-of-00002.safetensors: tensor ", "cut short: download or write it again")),
         (lambda folder: (folder / "model-00002-of-00002.safetensors").unlink(), (), (f"{INDEX}: names model-00002-of",)),
         (lambda folder: (folder / "config.json").write_text('{"model_type": "llama"}'), (), ("model_type: found 'llama'",)),
-        (damage_nothing, ("--tp", "3"), ("option tp: found 3", "ranks that work: [1, 2]")),
+        (damage_nothing, ("--tp", "3"), ("option tp: found 3", "ranks that work: [1, 2, 4, 8]")),
         (damage_nothing, ("--context", "1000000"), ("option context: found 1000000", "allows 40960")),
         (
             damage_nothing,

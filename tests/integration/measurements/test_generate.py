@@ -110,10 +110,13 @@ def test_prompts_that_cannot_be_run(generate: Generate, tmp_path: Path, prompts:
         (["--new-tokens", "0"], 2, "must be at least 1"),
         (["--mode", "eager"], 2, "invalid choice: 'eager'"),
         (["--prompt-ids", "absent.json"], 2, "absent.json: cannot be read"),
-        (["--checkpoint", "nowhere"], 1, "CheckpointError: "),
-        (["--tp", "3"], 1, "ConfigError: "),
-        (["--build", "."], 1, "not a build folder"),
-        (["--out", "no such folder/out.json"], 1, "no such folder"),
+        (["--checkpoint", "nowhere"], 2, "nowhere: no such folder"),
+        (["--checkpoint", "synthetic:medium"], 2, "synthetic shape: found 'medium'"),
+        (["--tp", "3"], 2, "option tp: found 3"),
+        (["--devices", "gpu"], 2, "option devices: found 'gpu'"),
+        (["--build", "."], 2, "not a build folder"),
+        (["--out", "no such folder/out.json"], 2, "--out no such folder/out.json: no such folder: no such folder: make it"),
+        (["--logits", "."], 2, "--logits .: a folder: must be a file"),
     ],
 )
 def test_wrong_options(generate: Generate, options: list[str], code: int, says: str) -> None:

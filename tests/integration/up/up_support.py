@@ -99,6 +99,18 @@ def client_of(api_url: str) -> Iterator[Any]:
 
 def start(folder: Path, build: Path, *options: str, environment: dict[str, str] | None = None) -> Up:
     """Start it and return once it says that it is up. The same folder again: a restart on the same ports."""
+    up = begin(folder, build, *options, environment=environment)
+    assert up.process.stdout is not None
+    for line in up.process.stdout:
+        up.said.append(line.rstrip("\n"))
+        if line.startswith("Ctrl-C"):
+            return up
+    up.process.wait()
+    pytest.fail("it did not come up:\n" + "\n".join(up.said))
+
+
+def begin(folder: Path, build: Path, *options: str, environment: dict[str, str] | None = None) -> Up:
+    """Start it and return at once."""
     folder.mkdir(parents=True, exist_ok=True)
     plan = folder / "nightly.toml"
     if not plan.exists():
@@ -114,14 +126,7 @@ def start(folder: Path, build: Path, *options: str, environment: dict[str, str] 
     process = subprocess.Popen(
         command, cwd=folder, env=environ, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
-    assert process.stdout is not None
-    said: list[str] = []
-    for line in process.stdout:
-        said.append(line.rstrip("\n"))
-        if line.startswith("Ctrl-C"):
-            return Up(process, folder, port, pages_port, said)
-    process.wait()
-    pytest.fail("it did not come up:\n" + "\n".join(said))
+    return Up(process, folder, port, pages_port, [])
 
 
 def stop(up: Up, number: signal.Signals = signal.SIGTERM, seconds: float = 90.0) -> str:

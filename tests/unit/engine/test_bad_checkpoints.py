@@ -186,7 +186,7 @@ def test_a_bad_checkpoint_is_named(
     ("checkpoint", "asked", "kind", "says"),
     [
         ("synthetic:tiny-hybrid", Asked(8, 8, 48), ConfigError, ("tp: found 8", "linear_num_key_heads 4", "work: [1, 2, 4]")),
-        ("synthetic:tiny", Asked(3, 8, 48), ConfigError, ("tp: found 3", "num_attention_heads 8", "ranks that work: [1, 2]")),
+        ("synthetic:tiny", Asked(3, 8, 48), ConfigError, ("tp: found 3", "num_attention_heads 8", "that work: [1, 2, 4, 8]")),
         ("synthetic:tiny", Asked(1, 8, 50_000), ConfigError, ("context: found 50000", "allows 40960", "lower context")),
         (
             "synthetic:tiny",

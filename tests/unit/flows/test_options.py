@@ -43,6 +43,9 @@ def test_every_command_has_help() -> None:
     ("arguments", "message"),
     [
         (["--levels", "2,two"], "--levels two: Input should be a valid integer"),
+        (["--levels", "0"], "--levels 0: Input should be greater than or equal to 1"),
+        (["--levels", ""], "--levels : Tuple should have at least 1 item"),
+        (["--looks", "1"], "--looks 1: Input should be greater than or equal to 2"),
         (["--tp", "0"], "--tp 0: Input should be greater than or equal to 1"),
         (["--workload", "other"], "--workload other: Input should be 'report', 'latency' or 'throughput'"),
         (["--context", "8"], "context 8: prompt and new tokens need 16 + 32 = 48"),
@@ -54,6 +57,17 @@ def test_bad_values_end_with_two_and_one_line(arguments: list[str], message: str
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert "Traceback" not in result.output
+
+
+@pytest.mark.parametrize(
+    "command", [["measure", "latency"], ["generate", "--checkpoint", "x", "--prompt-ids", "x", "--out", "x"]], ids=lambda c: c[0]
+)
+def test_an_unknown_mode_is_refused_by_the_command_itself(command: list[str]) -> None:
+    result = runner.invoke(app, [*command, "--mode", "foo"])
+    assert result.exit_code == 2
+    assert "Invalid value for '--mode'" in result.stderr
+    assert "'foo' is not one of 'serial', 'batch'" in result.stderr
+    assert "flows.measurements" not in result.stderr
 
 
 def test_a_folder_without_sources_ends_with_two(tmp_path, monkeypatch) -> None:  # type: ignore[no-untyped-def]

@@ -50,6 +50,14 @@ def test_the_predecessors_level_table(kit: Any, results: Any) -> None:
     assert table.loc["batch", "rounds"] == 10
 
 
+def test_the_level_table_has_an_order_of_its_own(kit: Any, results: Any) -> None:
+    for run in ("20260302T020000Z-bbbbbb", RUN):
+        ingest(results.store, results.write(kit.make.make_run({8: 5.0, 1: 1.0, 2: 1.8}, pairs=2, run_id=run)))
+    rows = results.query("FROM level_table SELECT run_id, level, mode")
+    runs = [RUN, "20260302T020000Z-bbbbbb"]
+    assert rows == [(run, level, mode) for run in runs for level in (1, 2, 8) for mode in ("serial", "batch")]
+
+
 def test_the_last_attempt_that_is_ok_counts(kit: Any, results: Any) -> None:
     serial, batch = kit.make.make_pair(2, 1.8, cv=0.0)
     failed = kit.make.make_failed(spec={"mode": "batch", "level": 2})

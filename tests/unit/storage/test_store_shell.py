@@ -73,15 +73,19 @@ def test_parquet_goes_through_a_pipe(store: Any, tmp_path: Path) -> None:
 def test_it_cannot_write(store: Any, kit: Any) -> None:
     before = kit.contents(store.root)
     code, out, err = said(store, "DELETE FROM records")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "read-only" in err
     assert kit.contents(store.root) == before
 
 
 def test_errors(store: Any, tmp_path: Path) -> None:
-    code, _, err = said(store, "SELECT nothing FROM nowhere")
-    assert code == 1
-    assert "nowhere" in err
+    code, out, err = said(store, "SELECT nothing FROM nowhere")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: Catalog Error: Table with name nowhere does not exist!")
+    assert ".views and .tables list what is there" in err
+    for sql, says in {"SELEC 1": "Parser", "SELECT nothing FROM records": "Binder", "SELECT 'a'::INT": "Conversion"}.items():
+        code, _, err = said(store, sql)
+        assert (code, err.startswith(f"error: {says} Error")) == (2, True), err
     with pytest.raises(StoreError, match="xml"):
         said(store, "SELECT 1", "xml")
     with pytest.raises(StoreError, match=r"missing\.sql"):
