@@ -104,7 +104,7 @@ class Bench(Generic[ExtraT]):
                 before = session.stats()
                 self.round(session, spec.warmup + done)
                 each.append(slots.occupancy_between(before, session.stats()))
-                if done + 1 < spec.runs:  # the last turn ends when the session is closed
+                if done + 1 < spec.runs:  # the last turn ends in finish()
                     self.turns.after_round(done + 1)
         self.occupancy = slots.merge(each)
         return each

@@ -22,8 +22,8 @@ def measure(bench: Bench[EngineExtra]) -> None:
         before = StolenTime.now()
         occupancy = slots.merge(bench.kept_rounds(session))
         bench.values |= StolenTime.now().since(before)
+        bench.turns.finish()
         bench.values |= step_figures(bench, session, occupancy)
-    bench.turns.close()
     if bench.turns.place is not None:
         bench.values["turns_waited_s"] = bench.turns.waited_s
     faults = slots.token_faults(bench.spec, bench.rounds) + slots.occupancy_faults(bench.spec, occupancy)

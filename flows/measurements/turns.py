@@ -5,15 +5,15 @@ turns they share each of its moods: serial, batch, batch, serial, ... a round or
 both work at once. (Interleaved trials, here at the scale of rounds: Bulej et al., Duet Benchmarking, ICPE 2020, run theirs at
 the same instant, which two engines that want the whole memory bus cannot.)
 
-The partners hold the two ends of a socket and hand one byte to and fro. A partner that ends hands over for good; one that dies or
-keeps its turn too long leaves the other to finish alone, and the other says so.
+The partners hold the two ends of a socket and hand one byte to and fro. Neither closes its engine before both have done their
+rounds. A partner that dies, or keeps its turn too long, leaves the other to finish alone, and the other says so.
 """
 
 import socket
 import time
 from dataclasses import dataclass, field
 
-TURN, LAST = b"t", b"l"
+TURN, DONE = b"t", b"d"
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Turns:
     waited_s: float = 0.0
     left_alone: str = ""  # why the partner is gone before its time; empty while it is there, or ended as it should
     _holding: bool = True
+    _partner_done: bool = False
     _end: socket.socket | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,45 +56,59 @@ class Turns:
 
     def take(self) -> None:
         """Wait until it is our turn; at once where we have it, or nobody else is there."""
-        if self._holding or self._end is None:
-            return
-        began = time.monotonic()
-        try:
-            word = self._end.recv(1)
-            reason = "" if word else "its partner ended before its last round"
-        except TimeoutError:
-            word, reason = b"", f"its partner did not end its turn within {self._end.gettimeout():g} s"
-        except OSError as error:
-            word, reason = b"", f"its partner was lost: {error}"
-        self.waited_s += time.monotonic() - began
-        self._holding = True
-        if word != TURN:
-            self._leave(reason)
+        if not self._holding:
+            self._hear()
 
     def after_round(self, done: int) -> None:
         """Hand over where the pattern says so: the first partner after rounds 1, 3, 5, ..., the second after 2, 4, 6, ..."""
         if self.place is not None and done % 2 != self.place.place:
             self.hand_over()
 
-    def hand_over(self, word: bytes = TURN) -> None:
-        """End this turn."""
+    def hand_over(self) -> None:
+        """End this turn, where anybody waits for it."""
+        if not self._partner_done:
+            self._say(TURN)
+
+    def finish(self) -> None:
+        """Our rounds are done. Returns when the partner's are too: closing an engine would disturb the last of them."""
+        self.take()
+        self._say(DONE)
+        if not self._partner_done and self._end is not None:
+            self._hear()
+        if self._end is not None:
+            self._end.close()
+            self._end = None
+
+    def _hear(self) -> None:
+        """Wait for a word of the partner. With it, or without a partner, the turn is ours."""
+        if self._end is not None:
+            began = time.monotonic()
+            try:
+                word = self._end.recv(1)
+                reason = "" if word else "its partner ended before its last round"
+            except TimeoutError:
+                word, reason = b"", f"its partner did not end its turn within {self._end.gettimeout():g} s"
+            except OSError as error:
+                word, reason = b"", f"its partner was lost: {error}"
+            self.waited_s += time.monotonic() - began
+            self._partner_done = word == DONE
+            if reason:
+                self._leave(reason)
+        self._holding = True
+
+    def _say(self, word: bytes) -> None:
         if self._end is None or not self._holding:
             return
         try:
             self._end.sendall(word)
         except OSError as error:
-            self._leave(f"its partner was lost: {error}")
+            if not self._partner_done:
+                self._leave(f"its partner was lost: {error}")
             return
         self._holding = False
 
-    def close(self) -> None:
-        """Nothing is left to measure: the partner goes on without waiting."""
-        self.take()
-        self.hand_over(LAST)
-        self._leave("")
-
     def _leave(self, reason: str) -> None:
-        self.left_alone = self.left_alone or reason
+        self.left_alone = reason
         if self._end is not None:
             self._end.close()
             self._end = None

@@ -28,7 +28,8 @@ def work(turns: Turns, name: str, rounds: int, seen: list[str], busy: threading.
         step(str(done))
         if done < rounds:
             turns.after_round(done)
-    turns.close()
+    turns.finish()
+    seen.append(f"{name}.")
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,8 @@ def test_the_turns_mirror_each_other(rounds: int, order: str) -> None:
         thread.start()
     for thread in threads:
         thread.join(timeout=30)
-    assert seen == order.split()
+    assert seen[:-2] == order.split()
+    assert set(seen[-2:]) == {"a.", "b."}, "neither closes before both are done"
     assert [turns.left_alone for turns in both] == ["", ""]
     assert both[1].waited_s > 0
 
@@ -59,7 +61,7 @@ def test_alone_every_turn_is_its_own() -> None:
     seen: list[str] = []
     turns = Turns()
     work(turns, "a", 3, seen, threading.Lock())
-    assert seen == ["aw", "a1", "a2", "a3"]
+    assert seen == ["aw", "a1", "a2", "a3", "a."]
     assert (turns.waited_s, turns.left_alone) == (0.0, "")
 
 
@@ -70,7 +72,7 @@ def test_a_partner_that_dies_leaves_the_other_to_finish_alone() -> None:
     second._end.close()  # type: ignore[union-attr]  # as the kernel does when the process dies
     work_left: list[str] = []
     work(first, "a", 3, work_left, threading.Lock())
-    assert work_left == ["aw", "a1", "a2", "a3"]
+    assert work_left == ["aw", "a1", "a2", "a3", "a."]
     assert first.left_alone == "its partner ended before its last round"
 
 
@@ -86,7 +88,7 @@ def test_a_partner_that_keeps_its_turn_is_not_waited_for_for_ever() -> None:
 
 @pytest.mark.parametrize("text", ["", "3", "3,0", "3,2,1", "-1,0,1", "3,0,0", "x,0,1", "3,0,nan"])
 def test_a_place_that_is_none_is_refused(text: str) -> None:
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=r"must be|unpack|invalid literal|could not convert"):
         Place.parse(text)
 
 
