@@ -1,6 +1,6 @@
 """What the default of `make validate` buys: simulated runs within its minutes, judged by the product's own procedure.
 
-    python tests/bench/simulate_default_run.py [--nights 400] [--minutes 4] [--runs 2] [--looks 4,16]
+    python tests/bench/simulate_default_run.py [--nights 400] [--minutes 4] [--runs 3] [--looks 4,16]
 
 Prints the table of docs/verdicts.md: the share of runs in which all four targets PASS, by the coefficient of variation of a
 process that runs 5 rounds; `--rounds-share` of its variance comes from the rounds, and so grows where fewer are run. Costs
