@@ -32,7 +32,7 @@ dev: $(VENV)/.installed-dev ## ... and what tests and linters need
 
 # Three rounds a process in place of the report's five: within the same minutes more pairs of processes (docs/verdicts.md).
 validate: install ## Build the engine, measure serial against batched decode, say what was found (options: ARGS="--levels 2,4")
-	@"$(BIN)/paceline" validate --runs 3 --looks 4,16 $(ARGS)
+	@"$(BIN)/paceline" validate --runs 3 --looks 4,16 --budget-minutes 4.4 $(ARGS)
 
 native: dev ## Build the engine of this tree and put its module beside engine/*.py
 	@folder="$$("$(BIN)/paceline" build --print-folder)" && cp -f "$$folder"/engine/_native*.so engine/ && echo "engine from $$folder"
