@@ -19,7 +19,7 @@ def measure(measurement: Measurement, run: Run, seat: Seat | None = None) -> Rec
     """Measure once, and once more where that failed. Raises MeasurementError; the run goes on without it."""
     record = attempt(measurement, run, seat)
     if record.status not in ("ok", "invalid"):
-        raise MeasurementError(f"{measurement.label}: {describe(record, 0.0)}")
+        raise MeasurementError(f"{measurement.label}: {describe(record)}")
     return record
 
 

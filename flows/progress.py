@@ -130,12 +130,13 @@ def reporting_to(reporter: Reporter) -> Iterator[None]:
         reporter.close()
 
 
-def describe(record: Record, wall_s: float) -> str:
-    """How a measurement ended, in one line."""
+def describe(record: Record, wall_s: float = 0.0) -> str:
+    """How a measurement ended, in one line. wall_s: of its process, where that is known."""
     if record.status in ("ok", "invalid") and (rounds := record.kept_rounds()):
         mean_s = sum(r.wall_s for r in rounds) / len(rounds)
         note = f" - invalid: {'; '.join(record.invalid_because)}" if record.invalid_because else ""
-        return f"{mean_s:.3f} s a round, {wall_s:.1f} s in all{note}"
+        in_all = f", {wall_s:.1f} s in all" if wall_s else ""
+        return f"{mean_s:.3f} s a round{in_all}{note}"
     failure = record.failure
     if failure is None:
         return f"{record.status.upper()}: no reason recorded"

@@ -215,13 +215,12 @@ def beside_lines(summary: Mapping[str, Any]) -> list[str]:
 def _failures(folder: RunFolder) -> list[dict[str, Any]]:
     from flows.progress import describe
 
-    wall = 0.0  # a failed record is described by its failure
     return [
         {
             "measurement": record.measurement,
             "attempt": record.spec.attempt,
             "status": record.status,
-            "what": describe(record, wall),
+            "what": describe(record),
         }
         for record in folder.read_records()
         if record.status != "ok"

@@ -54,7 +54,7 @@ def measure(
             for line in result_lines(record):
                 print(f"  {line}")
             if record.failure is not None or record.invalid_because:
-                print(f"  {describe(record, 0.0)}", file=sys.stderr)
+                print(f"  {describe(record)}", file=sys.stderr)
             print(f"  records {result.folder.records}")
             failed = failed or record.status != "ok"
     if failed:

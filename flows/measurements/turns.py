@@ -14,6 +14,7 @@ import time
 from dataclasses import dataclass, field
 
 TURN, DONE = b"t", b"d"
+_GONE = "its partner ended before its last round"
 
 
 @dataclass(frozen=True)
@@ -85,11 +86,11 @@ class Turns:
             began = time.monotonic()
             try:
                 word = self._end.recv(1)
-                reason = "" if word else "its partner ended before its last round"
+                reason = "" if word else _GONE
             except TimeoutError:
                 word, reason = b"", f"its partner did not end its turn within {self._end.gettimeout():g} s"
-            except OSError as error:
-                word, reason = b"", f"its partner was lost: {error}"
+            except OSError:
+                word, reason = b"", _GONE
             self.waited_s += time.monotonic() - began
             self._partner_done = word == DONE
             if reason:
@@ -101,9 +102,9 @@ class Turns:
             return
         try:
             self._end.sendall(word)
-        except OSError as error:
+        except OSError:
             if not self._partner_done:
-                self._leave(f"its partner was lost: {error}")
+                self._leave(_GONE)
             return
         self._holding = False
 
