@@ -39,8 +39,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         admit(given.checkpoint, Asked(given.tp, given.slots, given.context, available))
     except EngineError as error:
-        halved = isinstance(error, OutOfMemory) and given.engines > 1
-        advice = f" to each of the {given.engines} engines of a pair; --interleave legs loads one at a time" if halved else ""
+        shared = isinstance(error, OutOfMemory) and given.engines > 1
+        advice = f" (to each of {given.engines} engines: --interleave legs loads one at a time)" if shared else ""
         print(f"{error}{advice}", file=sys.stderr)
         return WRONG
     return OK

@@ -85,3 +85,10 @@ def test_the_canary_takes_time_that_a_short_run_has_not() -> None:
     assert not ValidationParameters(budget_minutes=90, quick=True).with_canary
     assert not ValidationParameters(budget_minutes=90, canary=False).with_canary
     assert ValidationParameters(quick=True, canary=True).with_canary
+
+
+def test_legs_take_turns_where_both_engines_fit() -> None:
+    assert ValidationParameters().in_turns
+    assert not ValidationParameters(devices="cuda:0").in_turns
+    assert ValidationParameters(devices="cuda:0", interleave="rounds").in_turns
+    assert not ValidationParameters(interleave="legs").in_turns
