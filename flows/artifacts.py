@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import Any
 from uuid import UUID
 
@@ -21,6 +22,7 @@ class UiReporter(Reporter):
     def __init__(self) -> None:
         super().__init__()
         self._artifact: UUID | None = None
+        self._one_at_a_time = Lock()  # both legs of a pair report
 
     def started(self, label: str, attempt: int, expected_s: float) -> None:
         super().started(label, attempt, expected_s)
@@ -36,6 +38,10 @@ class UiReporter(Reporter):
             self._show("all planned measurements are done" if self.done >= self.total else "the run is over")
 
     def _show(self, text: str) -> None:
+        with self._one_at_a_time:
+            self._publish(text)
+
+    def _publish(self, text: str) -> None:
         share = 100 * min(1.0, self.done / self.total) if self.total else 0.0
         described = f"{self.done} of {self.total} measurements; {text}"
         if self._artifact is None:

@@ -46,7 +46,17 @@ class Seat:
 
 
 def attempt(measurement: Measurement, run: Run, seat: Seat | None = None) -> Record:
-    """Run the program; return its record, or one that says how it died. With a seat the deadline holds the partner's too."""
+    """Run the program; return its record, or one that says how it died. With a seat the deadline holds the partner's too, and
+    the seat is given up however this ends.
+    """
+    try:
+        return _attempt(measurement, run, seat)
+    finally:
+        if seat is not None:
+            seat.release()
+
+
+def _attempt(measurement: Measurement, run: Run, seat: Seat | None) -> Record:
     number = run.folder.next_attempt(measurement.file_stem)
     spec = measurement.spec.model_copy(update={"attempt": number})
     name = f"{measurement.file_stem}.attempt{number}"
@@ -79,12 +89,8 @@ def attempt(measurement: Measurement, run: Run, seat: Seat | None = None) -> Rec
     else:
         command += ["--turns", str(seat.place)]
         deadline_s += seat.place.patience_s
-        try:
-            outcome = run_supervised(
-                command, log, deadline_s, seat.stopped, env=harness_environment(), keep=seat.place.descriptor
-            )
-        finally:
-            seat.release()
+        outcome = run_supervised(command, log, deadline_s, seat.stopped, env=harness_environment(), keep=seat.place.descriptor)
+        seat.release()  # before anything else is done: the partner waits for this
     left = _left_behind(result)
     record = _died(measurement, spec, run, started, outcome, log) if left is None else _held_against(left, outcome)
     if record is not left:

@@ -1,4 +1,4 @@
-"""Two builds head to head: the same leg of both, one right after the other in random order, in blocks, with looks and a budget.
+"""Two builds head to head: the same leg of both, interleaved in random order, in blocks, with looks and a budget.
 
 What a night does for serial against batch is done here for base against head. Records go into the store under their own kind,
 so that no trend and no baseline ever rests on them.
@@ -256,6 +256,7 @@ def _facts(record: Record) -> LegFacts:
         output_tokens=record.output_tokens(),
         peak_running=record.occupancy.peak_running if record.occupancy else None,
         throttled=any(sample.throttled for sample in rounds),
+        left_alone=any(reason.startswith("turns:") for reason in record.invalid_because),
     )
 
 

@@ -27,6 +27,7 @@ def markdown(comparison: Comparison, compared: Compared, found: Overall) -> str:
     parameters = comparison.parameters
     confidences = [verdict.confidence for verdict in compared.verdicts if verdict.confidence is not None]
     sure = f"intervals of {min(confidences):.1%} to {max(confidences):.1%} confidence, " if confidences else ""
+    order = "in turns, round by round" if parameters.in_turns else "one right after the other in random order"
     return "\n".join(
         [
             f"### {found.headline.partition(': ')[0]}: {comparison.head.label} against {comparison.base.label}",
@@ -37,7 +38,7 @@ def markdown(comparison: Comparison, compared: Compared, found: Overall) -> str:
             "",
             "<details><summary>How it was measured</summary>",
             "",
-            f"The same leg of both builds, one right after the other in random order, each in a process of its own: "
+            f"The same leg of both builds, {order}, each in a process of its own: "
             f"{sure}a loss beyond {comparison.margin:.0%} is a FAIL, shared by {len(compared.verdicts)} targets. "
             f"{compared.wall_s:.0f} s, checkpoint `{parameters.checkpoint}`, TP {parameters.tp}, "
             f"workload {parameters.workload} ({parameters.prompt_tokens} + {parameters.new_tokens} tokens, "

@@ -31,7 +31,8 @@ def in_turns(
     seats = [Seat(end, place, limits[1 - place], stop) for place, end in enumerate(socket.socketpair())]
     waiters: list[Waiter[_T]] = []
     try:
-        waiters += [begin(leg, run, seat) for leg, run, seat in zip(legs, runs, seats, strict=True)]
+        for leg, run, seat in zip(legs, runs, seats, strict=True):
+            waiters.append(begin(leg, run, seat))  # one by one: what was begun is waited for
         first, second = (wait() for wait in waiters)
         return first, second
     except BaseException:

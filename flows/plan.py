@@ -1,9 +1,8 @@
 """The plan of a run: ordered blocks of pairs, worked out from the parameters alone.
 
-A pair is serial and batch at one level, one right after the other in random order; a block is one pair of every level, the
-levels shuffled. A canary is a pair too, of one leg and itself; where there are any, they stand among the others. The order
-follows from the seed by a digest, so that block N is the same whether or not more blocks follow, in every version of Python;
-and it is written down (plan.json).
+A pair is serial and batch at one level, in random order; a block is one pair of every level, the levels shuffled. A canary is a
+pair too, of one leg and itself; where there are any, they stand among the others. The order follows from the seed by a digest,
+so that block N is the same whether or not more blocks follow, in every version of Python; and it is written down (plan.json).
 """
 
 import hashlib
@@ -117,8 +116,10 @@ def make_plan(parameters: ValidationParameters, tree: str) -> Plan:
 
 def plan_identity(parameters: ValidationParameters, tree: str) -> str:
     """Digest of what is measured and in which order; where results go and how long it may take is no part of it."""
-    content = parameters.model_dump(mode="json", exclude={"results", "run", "budget_minutes", "deadline_minutes", "canary"})
+    apart = {"results", "run", "budget_minutes", "deadline_minutes", "canary", "interleave"}
+    content = parameters.model_dump(mode="json", exclude=apart)
     content |= {"canary": True} if parameters.with_canary else {}
+    content |= {"in_turns": True} if parameters.in_turns else {}  # identities of plans from before turns stay as they were
     return _digest("plan", PLAN_VERSION, tree, json.dumps(content, sort_keys=True))[:16]
 
 

@@ -219,6 +219,7 @@ def _refuse_other_plan(earlier: Plan, plan: Plan, folder: RunFolder) -> None:
     old, new = earlier.parameters.model_dump(), plan.parameters.model_dump()
     differing = [f"{name} {old[name]} there, {new[name]} here" for name in old if old[name] != new[name]]
     differing += [f"engine {earlier.tree[:10]} there, {plan.tree[:10]} here"] if earlier.tree != plan.tree else []
+    differing = differing or ["it was laid out by an earlier version"]
     raise PlanError(
         f"run {folder.run_id} cannot be resumed, its plan differs: {'; '.join(differing)}. Leave out --run for a new run"
     )

@@ -24,6 +24,7 @@ class LegFacts:
     foreign_load: float | None = None  # runnable tasks beside ours when the leg began
     clock_mhz: float | None = None  # at the end of the work
     parity_held: bool | None = None  # tokens equal to the reference's
+    left_alone: bool = False  # its partner in a pair that takes turns was lost, so both may have worked at once
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,8 @@ def _broken(name: str, leg: LegFacts | None) -> list[str]:
 
 def _disturbed(name: str, leg: LegFacts, limits: Limits) -> list[str]:
     reasons = []
+    if leg.left_alone:
+        reasons.append(f"the {name} leg lost its partner, with which it took turns")
     if leg.throttled:
         reasons.append(f"the machine throttled during the {name} leg")
     if leg.foreign_load is not None and leg.foreign_load > limits.foreign_load:

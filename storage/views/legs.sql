@@ -1,4 +1,4 @@
--- Which attempt counts for each leg (mode) of each pair, and with what figures? The last attempt with status ok; where there is none, the last attempt.
+-- Which attempt counts for each leg (mode) of each pair, and with what figures? The last attempt in which both legs were ok. Where there is none: of legs that took turns the last attempt, as half a pair means nothing; else the last with status ok, or the last.
 -- run_id: the run
 -- commit: of the engine under test
 -- dirty: built from a tree with uncommitted changes
@@ -29,15 +29,21 @@
 -- output_throughput: tokens/s
 -- started_at: UTC
 CREATE VIEW legs AS
-WITH ranked AS (
+WITH tried AS (
     SELECT records.*,
+        count(*) FILTER (WHERE status = 'ok') OVER (PARTITION BY run_id, kind, workload, level, pair, attempt) = 2 AS whole,
+        record_id IN (SELECT record_id FROM named_values WHERE name = 'turns_waited_s') AS in_turns
+    FROM records
+    WHERE kind IN ('latency', 'throughput')
+),
+ranked AS (
+    SELECT tried.*,
         count(*) OVER leg AS attempts,
         row_number() OVER (
             PARTITION BY run_id, kind, workload, level, pair, mode
-            ORDER BY (status = 'ok') DESC, attempt DESC, started_at DESC, record_id
+            ORDER BY whole DESC, (status = 'ok' AND NOT in_turns) DESC, attempt DESC, started_at DESC, record_id
         ) AS place
-    FROM records
-    WHERE kind IN ('latency', 'throughput')
+    FROM tried
     WINDOW leg AS (PARTITION BY run_id, kind, workload, level, pair, mode)
 )
 SELECT run_id, "commit", dirty, tree, workload, kind, level, pair, mode, record_id, series_id, environments.fingerprint,

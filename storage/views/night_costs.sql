@@ -11,9 +11,11 @@
 -- measurements: records of the run
 CREATE VIEW night_costs AS
 WITH spent AS (
-    SELECT run_id, records.record_id, started_at, finished_at, mode, load_s, epoch(finished_at - started_at) / 60 AS minutes,
+    SELECT run_id, records.record_id, started_at, finished_at, mode, load_s,
+        (epoch(finished_at - started_at) - coalesce(waited.value, 0)) / 60 AS minutes, -- not while the partner had its turn
         excluded.record_id IS NOT NULL AS lost
     FROM records
+    LEFT JOIN named_values AS waited ON waited.record_id = records.record_id AND waited.name = 'turns_waited_s'
     LEFT JOIN (
         SELECT DISTINCT record_id FROM exclusions WHERE record_id IS NOT NULL AND reason NOT LIKE 'kind %'
     ) AS excluded ON excluded.record_id = records.record_id

@@ -72,6 +72,28 @@ def test_the_last_attempt_that_is_ok_counts(kit: Any, results: Any) -> None:
     assert batch.spec.level == 2
 
 
+def test_legs_that_took_turns_count_together_or_not_at_all(kit: Any, results: Any) -> None:
+    def leg(mode: str, attempt: int, wall_s: float, *why: str) -> Any:
+        fields: dict[str, Any] = {"status": "invalid", "invalid_because": list(why)} if why else {}
+        spec = {"mode": mode, "level": 2, "attempt": attempt}
+        return kit.make.make_record(wall_s=wall_s, spec=spec, values={"turns_waited_s": 1.0}, **fields)
+
+    halves = [
+        leg("serial", 1, 1.8),
+        leg("batch", 1, 1.0, "host: busy"),
+        leg("serial", 2, 9.0, "host: busy"),
+        leg("batch", 2, 1.0),
+    ]
+    ingest(results.store, results.write(halves))
+    (row,) = target_ratios(results.root).itertuples()
+    assert not row.valid
+    assert "serial leg invalid: host: busy" in row.reason, "the last attempt, whole"
+    ingest(results.store, results.write([leg("serial", 3, 2.0), leg("batch", 3, 1.0), leg("batch", 4, 0.1, "host: busy")]))
+    (row,) = target_ratios(results.root).itertuples()
+    assert row.valid
+    assert row.ratio == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize("gone", ["serial", "batch"])
 def test_a_missing_leg(kit: Any, results: Any, gone: str) -> None:
     ingest(results.store, results.write([r for r in kit.make.make_pair(2, 1.8) if r.spec.mode != gone]))

@@ -181,6 +181,15 @@ def test_occupancy_costs_machines_and_latencies(kit: Any, results: Any) -> None:
     assert len(queries.round_walls(results.root, RUN)) == 4 * 6
 
 
+def test_waiting_for_the_partners_turn_costs_no_minute_of_its_own(kit: Any, results: Any) -> None:
+    values = {"turns_waited_s": 2.0}
+    run = [kit.make.make_record(wall_s=1.0, spec={"mode": mode, "level": 8}, values=values) for mode in ("serial", "batch")]
+    ingest(results.store, results.write(run))
+    (cost,) = queries.night_costs(results.root).itertuples()
+    spent = sum((r.finished_at - r.started_at).total_seconds() - 2 for r in run) / 60
+    assert cost.measuring_minutes == pytest.approx(spent)
+
+
 def probe(kit: Any, number: int, started: datetime, bandwidth: float, **changes: Any) -> Any:
     """What the machine probe writes."""
     return kit.make.make_record(
