@@ -4,7 +4,6 @@ import base64
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Lock
 from typing import Any
 from uuid import UUID
 
@@ -22,7 +21,6 @@ class UiReporter(Reporter):
     def __init__(self) -> None:
         super().__init__()
         self._artifact: UUID | None = None
-        self._one_at_a_time = Lock()  # both legs of a pair report
 
     def started(self, label: str, attempt: int, expected_s: float) -> None:
         super().started(label, attempt, expected_s)
@@ -38,7 +36,7 @@ class UiReporter(Reporter):
             self._show("all planned measurements are done" if self.done >= self.total else "the run is over")
 
     def _show(self, text: str) -> None:
-        with self._one_at_a_time:
+        with self.lock:
             self._publish(text)
 
     def _publish(self, text: str) -> None:

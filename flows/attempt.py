@@ -45,18 +45,35 @@ class Seat:
         self._end.close()
 
 
+class Stopped(RuntimeError):
+    """The pair's flow is being ended, and this leg with it; no record is made of that."""
+
+
 def attempt(measurement: Measurement, run: Run, seat: Seat | None = None) -> Record:
     """Run the program; return its record, or one that says how it died. With a seat the deadline holds the partner's too, and
-    the seat is given up however this ends.
+    the seat is given up as soon as the program has ended. Raises Stopped.
     """
     try:
-        return _attempt(measurement, run, seat)
+        name, spec, started, outcome = _carry_out(measurement, run, seat)
     finally:
         if seat is not None:
             seat.release()
+    if outcome.stopped:
+        raise Stopped(f"{measurement.label}: {outcome.describe()}")
+    result, log = run.folder.records / f"{name}.json", run.folder.logs / f"{name}.log"
+    left = _left_behind(result)
+    record = _died(measurement, spec, run, started, outcome, log) if left is None else _held_against(left, outcome)
+    if record is not left:
+        dump(record, result)
+    busy = busy_s(record, outcome.wall_s)
+    if record.status == "ok":
+        run.expectations.observe(spec, busy)
+    report().finished(measurement.label, record, busy)
+    return record
 
 
-def _attempt(measurement: Measurement, run: Run, seat: Seat | None) -> Record:
+def _carry_out(measurement: Measurement, run: Run, seat: Seat | None) -> tuple[str, Spec, datetime, Outcome]:
+    """Write the request and run the program: the attempt's name, what was asked for, when it began, how it ended."""
     number = run.folder.next_attempt(measurement.file_stem)
     spec = measurement.spec.model_copy(update={"attempt": number})
     name = f"{measurement.file_stem}.attempt{number}"
@@ -83,22 +100,14 @@ def _attempt(measurement: Measurement, run: Run, seat: Seat | None) -> Record:
         request.resolve(),
         result.resolve(),
     ]
-    deadline_s = run.expectations.deadline_s(spec)
+    deadline_s, environment = run.expectations.deadline_s(spec), harness_environment()
     if seat is None:
-        outcome = run_supervised(command, log, deadline_s, env=harness_environment())
+        outcome = run_supervised(command, log, deadline_s, env=environment)
     else:
         command += ["--turns", str(seat.place)]
         deadline_s += seat.place.patience_s
-        outcome = run_supervised(command, log, deadline_s, seat.stopped, env=harness_environment(), keep=seat.place.descriptor)
-        seat.release()  # before anything else is done: the partner waits for this
-    left = _left_behind(result)
-    record = _died(measurement, spec, run, started, outcome, log) if left is None else _held_against(left, outcome)
-    if record is not left:
-        dump(record, result)
-    if record.status == "ok":
-        run.expectations.observe(spec, busy_s(record, outcome.wall_s))
-    report().finished(measurement.label, record, busy_s(record, outcome.wall_s))
-    return record
+        outcome = run_supervised(command, log, deadline_s, seat.stopped, env=environment, keep=seat.place.descriptor)
+    return name, spec, started, outcome
 
 
 def _left_behind(result: Path) -> Record | None:

@@ -1,5 +1,6 @@
 """How long a measurement should take and how long it may: for the time left, the budget and the deadline."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from storage.records import Record, Spec
@@ -26,6 +27,12 @@ class Expectations:
             self._others.setdefault((spec.kind, spec.mode), []).append(wall_s)
             return
         self._walls.setdefault((spec.mode, spec.level), []).append(wall_s)
+
+    def recall(self, records: Iterable[Record]) -> None:
+        """Take in what earlier measurements took; those that failed tell nothing."""
+        for record in records:
+            if record.status == "ok":
+                self.observe(record.spec, busy_s(record, (record.finished_at - record.started_at).total_seconds()))
 
     def expected_s(self, spec: Spec) -> float:
         """Seconds of the whole process: as before at this mode and level, else scaled from what is known, else guessed."""

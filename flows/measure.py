@@ -23,21 +23,25 @@ def measure(measurement: Measurement, run: Run, seat: Seat | None = None) -> Rec
     return record
 
 
-def measure_apart(legs: tuple[Measurement, Measurement], run: Run) -> list[Record | None]:
-    """One leg right after the other; each that fails is tried once more by itself. None for a leg without a usable record."""
-    return [_record(measure(leg, run, return_state=True).result(raise_on_failure=False)) for leg in legs]
+def measure_apart(legs: tuple[Measurement, Measurement], run: Run) -> bool:
+    """One leg right after the other; each that fails is tried once more by itself. Whether none was invalid."""
+    states = [measure(leg, run, return_state=True) for leg in legs]
+    return "invalid" not in [_status(state.result(raise_on_failure=False)) for state in states]
 
 
-def measure_in_turns(legs: tuple[Measurement, Measurement], run: Run) -> list[Record | None]:
-    """Both legs in turns, each a task of its own. A leg without its partner means nothing, so none is tried again alone."""
+def measure_in_turns(legs: tuple[Measurement, Measurement], run: Run) -> bool:
+    """Both legs in turns, each a task of its own; a leg without its partner means nothing, so none is tried again alone.
+    Whether both are ok.
+    """
     once = measure.with_options(retries=0)
 
-    def begin(leg: Measurement, run: Run, seat: Seat) -> Waiter[Record | None]:
+    def begin(leg: Measurement, run: Run, seat: Seat) -> Waiter[str]:
         future = once.submit(leg, run, seat)
-        return lambda: _record(future.result(raise_on_failure=False))
+        future.add_done_callback(lambda _: seat.release())  # also of a task that ended before it began
+        return lambda: _status(future.result(raise_on_failure=False))
 
-    return list(in_turns(legs, (run, run), begin))
+    return in_turns(legs, (run, run), begin) == ("ok", "ok")
 
 
-def _record(outcome: object) -> Record | None:
-    return outcome if isinstance(outcome, Record) else None
+def _status(outcome: object) -> str:
+    return outcome.status if isinstance(outcome, Record) else "failed"

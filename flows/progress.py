@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from storage.records import Record
@@ -25,6 +26,7 @@ class Reporter:
 
     def __init__(self) -> None:
         self.done, self.total, self.left_s = 0, 0, 0.0
+        self.lock = Lock()  # both legs of a pair report, each from a thread of its own
         self._expected_s: dict[str, float] = {}  # of the measurements that run
 
     def note(self, text: str) -> None:
@@ -44,7 +46,8 @@ class Reporter:
     def finished(self, label: str, record: Record, wall_s: float) -> None:
         """A measurement ended, well or not."""
         if record.status in ("ok", "invalid"):
-            self.done, self.left_s = self.done + 1, max(0.0, self.left_s - self._expected_s.get(label, 0.0))
+            with self.lock:
+                self.done, self.left_s = self.done + 1, max(0.0, self.left_s - self._expected_s.pop(label, 0.0))
         self.note(f"{self.position()} {label}: {describe(record, wall_s)}")
 
     def position(self) -> str:

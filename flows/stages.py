@@ -11,7 +11,6 @@ from flows.measure import measure_apart, measure_in_turns
 from flows.plan import Pair, Plan, missing
 from flows.progress import duration, report
 from storage.errors import StoreError
-from storage.records import Record
 
 
 @dataclass
@@ -65,7 +64,7 @@ def measure_pair(pair: Pair, run: Run, *, in_turns: bool) -> float:
     with exclusive(measuring_lock(), lambda: report().note("waiting: another measurement is running on this machine")):
         waited_s = time.monotonic() - began
         measure = measure_in_turns if in_turns else measure_apart
-        if not _good(measure(pair.measurements, run), in_turns):
+        if not measure(pair.measurements, run):
             report().note(f"x{pair.level} pair {pair.pair}: set aside, measured once more")
             measure(pair.measurements, run)
     try:
@@ -74,13 +73,6 @@ def measure_pair(pair: Pair, run: Run, *, in_turns: bool) -> float:
     except StoreError as error:  # the records are on disk; the ingest at the end tries again, and fails loudly
         report().note(f"not in the store yet: {error}")
     return waited_s
-
-
-def _good(records: Sequence[Record | None], in_turns: bool) -> bool:
-    """Whether the pair stands. A leg that failed apart from the other has had its second try."""
-    if in_turns:
-        return all(record is not None and record.status == "ok" for record in records)
-    return not any(record is not None and record.status == "invalid" for record in records)
 
 
 def _wanted(pair: Pair, levels: Collection[int]) -> bool:

@@ -18,7 +18,7 @@ from flows.attempt import Run
 from flows.beside import measure_beside
 from flows.build import Build, BuildError, build_asked, open_build, source_under_test
 from flows.commit_builds import need_tools, recorded
-from flows.deadlines import Expectations, busy_s
+from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
 from flows.own_tests import run_own_tests
 from flows.parameters import ValidationParameters
@@ -202,10 +202,7 @@ def _missed(target: dict[str, Any]) -> str:
 def known_durations(plan: Plan, folder: RunFolder) -> Expectations:
     """What is known of durations: from a run that is resumed, else nothing."""
     expectations = Expectations(longest_s=60 * plan.parameters.deadline_minutes)
-    for record in folder.read_records():
-        if record.status == "ok":
-            wall_s = (record.finished_at - record.started_at).total_seconds()
-            expectations.observe(record.spec, busy_s(record, wall_s))
+    expectations.recall(folder.read_records())
     return expectations
 
 

@@ -67,8 +67,7 @@ def run_supervised(
         raise ValueError("run_supervised: command is empty")
     if not deadline_s > 0:
         raise ValueError(f"run_supervised: deadline_s {deadline_s!r}: must be above 0")
-    kept = () if keep is None else (keep,)
-    options = [word for descriptor in kept for word in ("--keep", str(descriptor))]
+    options = [] if keep is None else ["--keep", str(keep)]
     program = [sys.executable, "-I", "-S", supervisor.__file__, *options, "--", *(os.fspath(word) for word in command)]
     log.parent.mkdir(parents=True, exist_ok=True)
     started = time.monotonic()
@@ -81,7 +80,7 @@ def run_supervised(
             start_new_session=True,
             env=env,
             cwd=cwd,
-            pass_fds=kept,
+            pass_fds=() if keep is None else (keep,),
         )
     timed_out = stopped = False
     try:

@@ -24,7 +24,7 @@ from types import FrameType
 
 from flows.attempt import Run, attempt
 from flows.build import Build, BuildError, build_engine, open_build, source_of
-from flows.deadlines import Expectations, busy_s
+from flows.deadlines import Expectations
 from flows.folders import RunFolder
 from flows.in_turns import attempt_in_turns
 from flows.locks import exclusive, measuring_lock
@@ -79,10 +79,7 @@ def run_suite(options: Options) -> Report:
     build, source = _find_build(plan, options, folder)
     _open_folder(plan, folder)
     run = Run(folder, build, source, Expectations(longest_s=options.deadline_s))
-    for record in folder.read_records():
-        if record.status == "ok":  # what earlier runs took is known
-            wall_s = (record.finished_at - record.started_at).total_seconds()
-            run.expectations.observe(record.spec, busy_s(record, wall_s))
+    run.expectations.recall(folder.read_records())
     pairs = [pair for block in plan.blocks for pair in block.pairs]
     done = folder.measured()
     _measure_alone([check for check in plan.checks if check.name not in done], run)

@@ -76,9 +76,7 @@ class Turns:
         self._say(DONE)
         if not self._partner_done and self._end is not None:
             self._hear()
-        if self._end is not None:
-            self._end.close()
-            self._end = None
+        self._close()
 
     def _hear(self) -> None:
         """Wait for a word of the partner. With it, or without a partner, the turn is ours."""
@@ -110,7 +108,10 @@ class Turns:
 
     def _leave(self, reason: str) -> None:
         self.left_alone = reason
+        self._close()
+        self._holding = True
+
+    def _close(self) -> None:
         if self._end is not None:
             self._end.close()
             self._end = None
-        self._holding = True

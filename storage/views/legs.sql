@@ -1,4 +1,4 @@
--- Which attempt counts for each leg (mode) of each pair, and with what figures? The last attempt in which both legs were ok. Where there is none: of legs that took turns the last attempt, as half a pair means nothing; else the last with status ok, or the last.
+-- Which attempt counts for each leg (mode) of each pair? The last in which both were ok; else, of legs apart, the last ok, or the last.
 -- run_id: the run
 -- commit: of the engine under test
 -- dirty: built from a tree with uncommitted changes

@@ -83,48 +83,40 @@ __device__ __forceinline__ void pin(float (&c)[kTiles][4]) {
   PACELINE_TILE(how, t), PACELINE_TILE(how, t + 1), PACELINE_TILE(how, t + 2), PACELINE_TILE(how, t + 3)
 #define PACELINE_A "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3])
 
+#define PACELINE_MMA32(how, add)                                                                                               \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, " add                                                                            \
+               ", 0;\n"                                                                                                        \
+               "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15}," \
+               "{%16,%17,%18,%19}, %20, p, 1, 1, 0;}"                                                                          \
+               : PACELINE_TILES4(how, 0)                                                                                       \
+               : PACELINE_A, "l"(b))
+#define PACELINE_MMA64(how, add)                                                                                              \
+  asm volatile("{.reg .pred p; setp.ne.b32 p, " add                                                                           \
+               ", 0;\n"                                                                                                       \
+               "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15," \
+               "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"                                            \
+               "{%32,%33,%34,%35}, %36, p, 1, 1, 0;}"                                                                         \
+               : PACELINE_TILES4(how, 0), PACELINE_TILES4(how, 4)                                                             \
+               : PACELINE_A, "l"(b))
+
 // c = a b, or c += a b: 64 rows, 16 of K, 8 * kTiles columns. A lane holds of `a` and of `c` what mma.m16n8k16 gives it of its
 // warp's 16 rows.
-template <bool kAdd>
-__device__ __forceinline__ void group_mma(float (&c)[4][4], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15},"
-        "{%16,%17,%18,%19}, %20, p, 1, 1, 0;}"
-        : PACELINE_TILES4("+f", 0)
-        : PACELINE_A, "l"(b));
+template <bool kAdd, int kTiles>
+__device__ __forceinline__ void group_mma(float (&c)[kTiles][4], const uint32_t (&a)[4], uint64_t b) {
+  static_assert(kTiles == 4 || kTiles == 8);
+  if constexpr (kTiles == 4 && kAdd) {
+    PACELINE_MMA32("+f", "1");
+  } else if constexpr (kTiles == 4) {
+    PACELINE_MMA32("=f", "0");
+  } else if constexpr (kAdd) {
+    PACELINE_MMA64("+f", "1");
   } else {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15},"
-        "{%16,%17,%18,%19}, %20, p, 1, 1, 0;}"
-        : PACELINE_TILES4("=f", 0)
-        : PACELINE_A, "l"(b));
+    PACELINE_MMA64("=f", "0");
   }
 }
 
-template <bool kAdd>
-__device__ __forceinline__ void group_mma(float (&c)[8][4], const uint32_t (&a)[4], uint64_t b) {
-  if constexpr (kAdd) {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, 1, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"
-        "{%32,%33,%34,%35}, %36, p, 1, 1, 0;}"
-        : PACELINE_TILES4("+f", 0), PACELINE_TILES4("+f", 4)
-        : PACELINE_A, "l"(b));
-  } else {
-    asm volatile(
-        "{.reg .pred p; setp.ne.b32 p, 0, 0;\n"
-        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 {%0,%1,%2,%3,%4,%5,%6,%7,%8,%9,%10,%11,%12,%13,%14,%15,"
-        "%16,%17,%18,%19,%20,%21,%22,%23,%24,%25,%26,%27,%28,%29,%30,%31},"
-        "{%32,%33,%34,%35}, %36, p, 1, 1, 0;}"
-        : PACELINE_TILES4("=f", 0), PACELINE_TILES4("=f", 4)
-        : PACELINE_A, "l"(b));
-  }
-}
-
+#undef PACELINE_MMA32
+#undef PACELINE_MMA64
 #undef PACELINE_TILE
 #undef PACELINE_TILES4
 #undef PACELINE_A
