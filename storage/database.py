@@ -140,15 +140,36 @@ def read(path: Path | str) -> Iterator[DuckDBPyConnection]:
     with exclusive(target, time.monotonic() + DEADLINE_S) if shared else nullcontext():
         connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
-            try:
-                connection.execute(f"ATTACH {quoted(target)} AS store (READ_ONLY)")
-                connection.execute("USE store")
-            except duckdb.Error as error:
-                raise StoreError(_explain(target, error)) from error
+            if not keep_trying(lambda: _attached_whole(connection, target), time.monotonic() + DEADLINE_S):
+                raise StoreBusy(f"{target}: replaced each time it was opened, for more than {DEADLINE_S:g} s; try once more")
+            connection.execute("USE store")
             refuse_newer(connection, target)
             yield connection
         finally:
             connection.close()
+
+
+def _attached_whole(connection: DuckDBPyConnection, target: Path) -> bool:
+    """Whether the file was attached and not replaced meanwhile.
+
+    DuckDB 2.0 opens a file twice, for its header and for its blocks: a snapshot published in between gives the header of one
+    and the blocks of another. The file held open here keeps its inode from being given to the next snapshot.
+    """
+    try:
+        with target.open("rb") as held:
+            refusal: duckdb.Error | None = None
+            try:
+                connection.execute(f"ATTACH {quoted(target)} AS store (READ_ONLY)")
+            except duckdb.Error as error:
+                refusal = error
+            replaced = not os.path.samestat(os.fstat(held.fileno()), target.stat())
+    except OSError as error:
+        raise StoreError(f"{target}: cannot be read: {error}") from error
+    if refusal is not None and not replaced:
+        raise StoreError(_explain(target, refusal)) from refusal
+    if replaced and refusal is None:
+        connection.execute("DETACH store")
+    return not replaced
 
 
 def store_path(path: Path | str) -> Path:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from storage.database import Database, read
@@ -40,6 +41,16 @@ while not Path(sys.argv[2]).exists():
     seen, looks = count, looks + 1
     time.sleep(0.05)
 print(looks, seen)
+"""
+REPLACER = """
+import shutil, sys
+from itertools import cycle
+from pathlib import Path
+snapshot, *others = map(Path, sys.argv[1:])
+for source in cycle(others):
+    coming = snapshot.with_name("coming")
+    shutil.copyfile(source, coming)
+    coming.replace(snapshot)
 """
 HOLDER = """
 import sys, duckdb
@@ -108,6 +119,60 @@ def test_an_open_reader_keeps_its_snapshot_and_blocks_nothing(kit: Any, results:
         assert open_reader.execute("SELECT count(*) FROM rounds").fetchone() == (12,)
         assert open_reader.execute("SELECT count(*) FROM records").fetchone() == (2,)
         assert results.query("SELECT count(*) FROM records") == [(4,)]
+
+
+def test_a_snapshot_replaced_while_it_is_opened_is_read_whole(kit: Any, results: Any) -> None:
+    """DuckDB opens a file twice: what is published in between must not give one snapshot's header and another's blocks.
+
+    Chance decides whether a publication falls in between; the next test makes it certain.
+    """
+    files = results.write(kit.make.make_run({2: 1.8}, pairs=40))
+    few, many = results.root / "few", results.root / "many"
+    for part, copy in ((files[:2], few), (files[2:], many)):
+        ingest(results.store, part)
+        shutil.copyfile(results.snapshot, copy)
+    counts = "SELECT (SELECT count(*) FROM records), (SELECT count(*) FROM rounds)"
+    with python(REPLACER, results.snapshot, few, many) as replacer:
+        seen = {results.query(counts)[0] for _ in range(100)}
+        replacer.kill()
+    assert seen == {(2, 12), (80, 480)}
+
+
+class Replaced:
+    """A connection under which the snapshot is replaced right after, or in the middle of, its first ATTACH."""
+
+    def __init__(self, connection: Any, coming: Path, snapshot: Path) -> None:
+        self.connection, self.coming, self.snapshot = connection, coming, snapshot
+
+    def execute(self, sql: str) -> Any:
+        try:
+            return self.connection.execute(sql)
+        finally:
+            if self.coming.exists():
+                self.coming.replace(self.snapshot)
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+@pytest.mark.parametrize("before", ["whole", "torn"])
+def test_a_replaced_snapshot_is_opened_again(kit: Any, results: Any, monkeypatch: pytest.MonkeyPatch, before: str) -> None:
+    files = results.write(kit.make.make_run({2: 1.8}, pairs=2))
+    ingest(results.store, files)
+    coming = results.root / "coming"
+    shutil.copyfile(results.snapshot, coming)
+    if before == "whole":
+        empty = results.root / "elsewhere"
+        ingest(empty, files[:1])
+        (empty / results.snapshot.name).replace(results.snapshot)
+    else:
+        os.truncate(results.snapshot, 20_000)  # the headers, and no block
+    connect = duckdb.connect
+    monkeypatch.setattr(
+        duckdb, "connect", lambda *given, **options: Replaced(connect(*given, **options), coming, results.snapshot)
+    )
+    assert results.query("SELECT count(*) FROM records") == [(4,)]
+    assert not coming.exists()
 
 
 def test_a_foreign_holder_of_the_store_is_waited_for_and_then_named(kit: Any, results: Any) -> None:
