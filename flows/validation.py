@@ -43,7 +43,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     try:
         built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
     except BuildError:
-        end_without_engine(folder)
+        end_without_engine(folder, host)
         raise
     course.notes += own_tests(host, folder, built, source) if host.own_tests else []
     run = Run(folder, built, source, known_durations(plan, folder))
@@ -91,10 +91,11 @@ def begin(folder: RunFolder, plan: Plan, source: Source, course: summary.Course)
     )
 
 
-def end_without_engine(folder: RunFolder) -> None:
-    """Note that the run is over and broken: its engine does not build."""
+def end_without_engine(folder: RunFolder, host: HostSettings) -> None:
+    """Note that the run is over and broken: its engine does not build. The failure has its commit's place all the same."""
     from storage.runs import store_run
 
+    place_commits(folder, host)
     store_run(folder.store, folder.run_id, finished_at=datetime.now(UTC), exit_code=2)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import subprocess
 import threading
 from collections import Counter
 from pathlib import Path
@@ -195,3 +196,22 @@ def test_the_budget_cuts_pairs_and_says_so(prefect_api: None, engine_build: Path
     assert {load(path).spec.pair for path in folder.record_files()} == {1}
     note = json.loads(folder.summary_json.read_text())["notes"][0]
     assert note.startswith("Cut by the budget of 0.001 minutes: of 3 pairs 1 at level 1 were measured")
+
+
+def test_an_engine_that_does_not_build_is_a_result_with_its_commit(prefect_api: None, tmp_path: Path) -> None:
+    from flows.validation import validate
+
+    repo = tmp_path / "the repo"
+    for file in ("native/CMakeLists.txt", "engine/__init__.py"):
+        (repo / file).parent.mkdir(parents=True)
+        (repo / file).write_text("message(FATAL_ERROR broken)\n" if "native" in file else "")
+    git = ["git", "-C", repo, "-c", "user.name=one", "-c", "user.email=one@example.org"]
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "Break the build"]):
+        subprocess.run([*map(str, git), *command], check=True)
+    with use_host(HostSettings(repo=repo, cache=tmp_path / "cache")):
+        state = validate(tiny(tmp_path / "results", run="broken"), return_state=True)
+    assert state.type.value == "FAILED"
+    (failed,) = query(tmp_path / "results", "SELECT subject, position, failure FROM build_failures").to_dict("records")
+    assert (failed["subject"], failed["position"]) == ("Break the build", 1)
+    assert "broken" in failed["failure"]
+    assert [*query(tmp_path / "results", "SELECT exit_code FROM runs")["exit_code"]] == [2]
