@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 CXX_FILES = $(shell git ls-files 'native/*.h' 'native/*.cc' 'native/*.cu' 'native/*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev validate native test test-slow lint format stubs tidy bench pictures cuda tsan asan tsan-short asan-short hooks clean
+.PHONY: help install dev validate native test test-slow lint format stubs tidy bench bench-products pictures cuda tsan asan tsan-short asan-short hooks clean
 
 help: ## Print this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
@@ -67,8 +67,11 @@ format: dev ## Rewrite files to the house's format
 	"$(BIN)/ruff" format .
 	"$(BIN)/clang-format" -i $(CXX_FILES)
 
-bench: native ## Decode steps against this machine's read bandwidth, by width and TP (options: ARGS="synthetic:small-fp8 --tp 1")
+bench: native ## Decode steps and prefills against this machine's limits and torch (options: ARGS="synthetic:small-fp8 --tp 1")
 	"$(BIN)/python" tests/bench/bench_decode.py $(ARGS)
+
+bench-products: native ## Each matrix product alone against the same limits (options: ARGS="qwen3-0.6b --widths 1,8")
+	"$(BIN)/python" tests/bench/bench_products.py $(ARGS)
 
 pictures: dev ## Draw the README's picture from a results folder (RESULTS=results) with headless Chromium
 	"$(BIN)/python" tests/browser/take_pictures.py "$(or $(RESULTS),results)"

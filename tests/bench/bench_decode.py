@@ -1,48 +1,47 @@
-"""Decode steps of one checkpoint against the speed at which this machine reads memory, both taken in the same run.
+"""Decode steps and prefills of one checkpoint against what this machine can do at best, both taken in the same run.
 
-    python tests/bench/bench_decode.py [CHECKPOINT] [--tp 1,4] [--widths 1,2,4,8,16] [--rounds 5]
+    python tests/bench/bench_decode.py [CHECKPOINT] [--tp 1,4] [--widths 1,2,4,8,16] [--prefill 512,2048] [--rounds 5]
 
-The probe reads arrays far larger than a cache with all cores, before and after each width; a share is of the better of the two.
-A share over 100 % means that the probe was disturbed, and voids the row. Run it on a machine that does nothing else.
+The floor of a step is the larger of its bytes over the read bandwidth and its operations over the BF16 peak, each the best probe
+of the run. A share over 100 % means that the probe was poor, and voids the row. `torch` is the same matrices multiplied by torch
+in BF16, nothing else of a step. Run it on a machine that does nothing else.
 """
 
 import argparse
-import os
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import torch
+from probes import Probes, best_of
 from rich.console import Console
 from rich.table import Table
 
 from engine import Session, SessionOptions
+from engine.checkpoint.names import matrix_shapes
+from engine.checkpoint.synthetic import resolve
+from engine.config import ModelConfig, read_config
 
 PROMPT, NEW = 16, 32
-PROBE_BYTES = 2**30
 
 
-class Probe:
-    """Reads memory with every core; the pages are faulted in once, when it is made."""
+class TorchProducts:
+    """The products of one decode step in torch, BF16: random matrices of the model's own shapes."""
 
-    def __init__(self) -> None:
-        self.threads = len(os.sched_getaffinity(0))
-        self.pool = ThreadPoolExecutor(self.threads)
-        self.arrays = list(
-            self.pool.map(lambda fill: np.full(PROBE_BYTES // 8 // self.threads, fill, np.int64), range(self.threads))
-        )
+    def __init__(self, config: ModelConfig) -> None:
+        shapes = matrix_shapes(config)
+        if not config.tied:
+            del shapes["embed_tokens.weight"]  # a table that is looked up in; tied, it is the head
+        self.weights = [torch.randn(rows, cols).to(torch.bfloat16) for rows, cols in shapes.values()]
+        self.multiplications = sum(weight.numel() for weight in self.weights)
 
-    def bytes_per_s(self) -> float:
-        """The better of two passes."""
-        walls = []
-        for _ in range(2):
-            started = time.monotonic()
-            list(self.pool.map(np.max, self.arrays))
-            walls.append(time.monotonic() - started)
-        return PROBE_BYTES / min(walls)
+    def seconds(self, rows: int) -> float:
+        """Of the best of three passes over all matrices."""
+        inputs = {cols: torch.randn(rows, cols).to(torch.bfloat16) for cols in {weight.shape[1] for weight in self.weights}}
+        with torch.inference_mode():
+            return best_of(3, lambda: [torch.nn.functional.linear(inputs[w.shape[1]], w) for w in self.weights])
 
 
-def step_seconds(session: Session, width: int, rounds: int) -> list[float]:
-    """Seconds of a decode step in each round of `width` requests, the mean over the round's steps."""
+def step_seconds(session: Session, width: int, rounds: int) -> float:
+    """Seconds of a decode step of `width` requests: the mean over a round's steps, the median over the rounds."""
     generator = np.random.default_rng(width)
     steps = []
     for _ in range(rounds + 1):
@@ -51,35 +50,87 @@ def step_seconds(session: Session, width: int, rounds: int) -> list[float]:
         session.generate(prompts, NEW)
         after = session.stats()
         steps.append((after.decode_seconds - before.decode_seconds) / (after.decode_steps - before.decode_steps))
-    return steps[1:]  # the first round warms up
+    return float(np.median(steps[1:]))  # the first round warms up
+
+
+def prefill_seconds(session: Session, tokens: int, rounds: int) -> float:
+    """Median seconds of one prompt's prefill, its head included."""
+    generator = np.random.default_rng(tokens)
+    walls = []
+    for _ in range(rounds + 1):
+        before = session.stats().prefill_seconds
+        session.generate([generator.integers(0, session.facts.vocab_size, tokens).tolist()], 1)
+        walls.append(session.stats().prefill_seconds - before)
+    return float(np.median(walls[1:]))
+
+
+def decode_table(session: Session, products: TorchProducts, probes: Probes, widths: list[int], rounds: int) -> Table:
+    """A row a width."""
+    measured = []
+    for width in widths:
+        probes.read()
+        step = step_seconds(session, width, rounds)
+        measured.append((width, step, products.seconds(width), probes.read()))
+    table = Table(title=f"decode, TP{session.facts.tp}, {session.facts.isa}, read at best {probes.bytes_per_s / 1e9:.1f} GB/s")
+    for name in ("rows", "step ms", "GB/s", "read GB/s", "floor ms", "share", "torch ms", "tok/s", "speed-up"):
+        table.add_column(name, justify="right")
+    for width, step, by_torch, read in measured:
+        size = session.step_bytes(width, PROMPT + NEW // 2)
+        floor = max(size / probes.bytes_per_s, 2 * products.multiplications * width / probes.flops_per_s)
+        cells = [
+            f"{step * 1e3:.2f}",
+            f"{size / step / 1e9:.1f}",
+            f"{read / 1e9:.1f}",
+            f"{floor * 1e3:.2f}",
+            f"{floor / step:.0%}",
+        ]
+        speed_up = measured[0][1] / measured[0][0] * width / step
+        table.add_row(str(width), *cells, f"{by_torch * 1e3:.2f}", f"{width / step:.1f}", f"{speed_up:.2f}x")
+    return table
+
+
+def prefill_table(session: Session, products: TorchProducts, probes: Probes, lengths: list[int], rounds: int) -> Table:
+    """A row a prompt length. Every token goes through all matrices but the head, which only the last one needs."""
+    table = Table(title=f"prefill, TP{session.facts.tp}, BF16 products by torch at best {probes.flops_per_s / 1e9:.0f} GFLOP/s")
+    for name in ("tokens", "ms", "tok/s", "GFLOP/s", "share of the peak"):
+        table.add_column(name, justify="right")
+    head = products.weights[0].numel()  # table and separate head are of one size
+    for tokens in lengths:
+        probes.multiply()
+        seconds = prefill_seconds(session, tokens, max(1, rounds // 2))
+        probes.multiply()
+        flops = 2 * ((products.multiplications - head) * tokens + head) / seconds
+        cells = (f"{seconds * 1e3:.1f}", f"{tokens / seconds:.0f}", f"{flops / 1e9:.0f}", f"{flops / probes.flops_per_s:.0%}")
+        table.add_row(str(tokens), *cells)
+    return table
+
+
+def numbers(text: str) -> list[int]:
+    """`1,2,4` -> [1, 2, 4]."""
+    return [int(part) for part in text.split(",") if part]
 
 
 def main() -> None:
-    """Print one table a TP."""
+    """Print two tables a TP."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("checkpoint", nargs="?", default="synthetic:small")
-    parser.add_argument("--tp", default="1,4")
-    parser.add_argument("--widths", default="1,2,4,8,16")
+    parser.add_argument("--tp", type=numbers, default=[1, 4])
+    parser.add_argument("--widths", type=numbers, default=[1, 2, 4, 8, 16])
+    parser.add_argument("--prefill", type=numbers, default=[512, 2048], help="prompt lengths; empty: none")
     parser.add_argument("--rounds", type=int, default=5)
-    arguments = parser.parse_args()
-    widths = [int(width) for width in arguments.widths.split(",")]
-    probe = Probe()
-    for tp in map(int, arguments.tp.split(",")):
-        options = SessionOptions(mode="batch", tp=tp, slots=max(widths), context=PROMPT + NEW)
-        with Session.open(arguments.checkpoint, options) as session:
-            table = Table(title=f"{arguments.checkpoint}, TP{tp}, {session.facts.isa}")
-            for name in ("rows", "step ms", "GB/s", "read GB/s", "share", "tok/s", "speed-up"):
-                table.add_column(name, justify="right")
-            alone = 0.0
-            for width in widths:
-                read = probe.bytes_per_s()
-                seconds = float(np.median(step_seconds(session, width, arguments.rounds)))
-                read = max(read, probe.bytes_per_s())
-                alone = alone or seconds / width
-                speed = session.step_bytes(width, PROMPT + NEW // 2) / seconds
-                cells = (f"{seconds * 1e3:.2f}", f"{speed / 1e9:.1f}", f"{read / 1e9:.1f}", f"{speed / read:.0%}")
-                table.add_row(str(width), *cells, f"{width / seconds:.1f}", f"{alone * width / seconds:.2f}x")
-            Console(width=100).print(table)
+    asked = parser.parse_args()
+    probes, console = Probes(), Console(width=110)
+    probes.multiply()
+    config = read_config(resolve(asked.checkpoint))
+    console.print(asked.checkpoint)
+    for tp in asked.tp:
+        context = max([PROMPT + NEW, *(length + 1 for length in asked.prefill)])
+        options = SessionOptions(mode="batch", tp=tp, slots=max(asked.widths), context=context)
+        with Session.open(asked.checkpoint, options) as session:
+            products = TorchProducts(config)
+            console.print(decode_table(session, products, probes, asked.widths, asked.rounds))
+            if asked.prefill:
+                console.print(prefill_table(session, products, probes, asked.prefill, asked.rounds))
 
 
 if __name__ == "__main__":
