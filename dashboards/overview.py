@@ -6,13 +6,15 @@ from typing import Any
 
 import pandas as pd
 
-from dashboards import frames
+from dashboards import frames, theme
+from dashboards.charts import leg_moves
 from dashboards.pages import Cell, Grid, commit_cell
 from dashboards.run_view import SEVERITY, json_object
 from dashboards.series_names import named
 from storage import queries
 
 REPLAYED = ("checkpoint", "devices", "tp", "slots", "context", "prompt_tokens", "new_tokens", "warmup", "runs", "seed")
+OPEN_SERIES = 4  # whose tiles and noise are open on the overview; of more, the rest is folded
 SIGNS = {">=": "≥", "<=": "≤"}
 
 
@@ -26,17 +28,22 @@ def headline(latest: pd.DataFrame) -> str:
 
 
 def tiles(latest: pd.DataFrame) -> list[dict[str, Any]]:
-    """A group a series, a tile a target: what, value, verdict, how sure."""
-    groups = []
+    """A group a series, a tile a target: what, value, verdict, how sure. The series with the worst verdict comes first; of
+    many the later ones are folded to a count of their verdicts.
+    """
+    groups: list[dict[str, Any]] = []
     for series, rows in latest.groupby("series", sort=False, dropna=False):
         made = [_tile(row) for row in frames.rows(rows.sort_values(["level", "metric"], kind="stable"))]
-        groups.append({"series": str(series), "tiles": made})
-    return groups
+        verdicts = [tile["verdict"] for tile in made]
+        counts = [(verdicts.count(name), name) for name in SEVERITY if name in verdicts]
+        groups.append({"series": str(series), "tiles": made, "counts": counts})
+    groups.sort(key=lambda group: [SEVERITY.index(name) for _, name in group["counts"][:1]] or [len(SEVERITY)])
+    return [group | {"folded": place >= OPEN_SERIES} for place, group in enumerate(groups)]
 
 
 def _tile(row: dict[str, Any]) -> dict[str, str]:
     spread = frames.interval(row["low"], row["high"]) or "a point, no interval"
-    bound = "" if frames.absent(row["target"]) else f", target {SIGNS.get(row['direction'], '')} {row['target']:g}"
+    bound = "" if frames.absent(row["target"]) else f", target {SIGNS.get(row['direction'], '')}\u00a0{row['target']:g}"
     what = f"{frames.level_label(row['level'])}: {frames.metric_label(row['metric'])}"
     verdict = str(frames.verdict_names(pd.Series([row["status"]])).iloc[0])
     return {"what": what, "value": frames.figure(row["ratio"]), "verdict": verdict, "how": spread + bound}
@@ -80,7 +87,8 @@ def noise_grid(snapshot: Path, names: dict[str, str]) -> Grid:
     ]
     columns = ["series", "level", "serial CV", "batch CV", "ratio CV", "canary (A/A)"]
     caption = "Spread between processes that measured the same, and the same build against itself"
-    return Grid("noise", caption, columns, rows, frozenset({2, 3, 4, 5}), "No pair counts yet.", "Noise floor")
+    numeric, many = frozenset({2, 3, 4, 5}), newest["series"].nunique() > OPEN_SERIES
+    return Grid("noise", caption, columns, rows, numeric, "No pair counts yet.", "Noise floor", folded=many)
 
 
 def failed_build_grid(builds: pd.DataFrame, commit_url: str | None) -> Grid:
@@ -111,10 +119,11 @@ def mover_grid(snapshot: Path, names: dict[str, str], last: int = 12) -> Grid:
             _ratio_of(row),
             *(f"{row[name]:+.1%}" for name in ("ratio_change", "serial_change", "batch_change")),
             str(row["mover"]) + (": no improvement, the batch leg did not get better" if row["hollow"] else ""),
+            str(row["series"]),
         ]
         for row in frames.rows(moved)
     ]
-    columns = ["run", "ratio of", "ratio", "serial leg", "batch leg", "moved"]
+    columns = ["run", "ratio of", "ratio", "serial leg", "batch leg", "moved", "series"]
     caption = "Changes from one run of a series to the next, split into the legs"
     return Grid("movers", caption, columns, rows, frozenset({2, 3, 4}), "No leg moved beyond its noise.", "Which leg moved")
 
@@ -136,6 +145,48 @@ def point_grid(frame: pd.DataFrame, commit_url: str | None, last: int = 40) -> G
     ]
     columns = ["commit", "ratio of", "ratio", "interval", "verdict", "series", "run"]
     return Grid("points", f"The newest {len(rows)} points drawn", columns, rows, frozenset({2, 3}), "No run is in the store yet.")
+
+
+def leg_grid(legs: pd.DataFrame) -> Grid:
+    """Every leg of the chart `leg_throughput` at the newest commit, and how far it moved; legs: that chart's frame."""
+    moved = leg_moves.moves(leg_moves.prepare(legs))
+    several = moved["series"].nunique() > 1
+    rows: list[list[Cell]] = []
+    for (series, _), both in moved.groupby(["series", "level"]):
+        modes = {str(row["mode"]): row for row in frames.rows(both)}
+        figures = [_leg(modes.get(mode, {}), column) for column in ("last", "step", "change") for mode in theme.MODES]
+        whose: list[Cell] = [str(series)] if several else []
+        what = f"{both['panel'].iloc[0]}: {leg_moves.unit(both['level'].iloc[0])}"
+        rows.append([*whose, what, *figures, str(int(both["commits"].max()))])
+    columns = [f"{mode}{of}" for of in (", newest", ", last step", ", since first") for mode in theme.MODES]
+    first = len(columns) + several
+    caption = "Each leg at the newest commit drawn, against the commit before it and against the first"
+    names = [*(["series"] if several else []), "level", *columns, "commits"]
+    return Grid("moves", caption, names, rows, frozenset(range(1 + several, first + 2)), "No run has both legs yet.")
+
+
+def _leg(row: dict[str, Any], column: str) -> str:
+    value = row.get(column)
+    if frames.absent(value):
+        return "—"
+    return frames.figure(value) if column == "last" else f"{value:+.1%}"
+
+
+def other_series_grid(history: pd.DataFrame, run_id: str, linked: list[str], names: dict[str, str]) -> Grid | None:
+    """Where to find what a page on `run_id` does not draw: the newest run of each series that it is not of; None without any."""
+    newest = history.sort_values("run_id", kind="stable").drop_duplicates("series", keep="last")
+    others = named(newest[~newest["series"].isin(set(history.loc[history["run_id"] == run_id, "series"]))], names)
+    have = set(linked)
+    rows: list[list[Cell]] = [
+        [
+            str(row["series"]),
+            {"text": str(row["run_id"]), "href": f"points/{row['run_id']}.html"} if row["run_id"] in have else str(row["run_id"]),
+        ]
+        for row in frames.rows(others.sort_values("series", kind="stable"))
+    ]
+    caption = f"The newest run of each series that this page does not draw: {len(rows)}"
+    grid = Grid("others", caption, ["series", "run"], rows, title="Other series", folded=len(rows) > OPEN_SERIES)
+    return grid if rows else None
 
 
 def exclusion_grid(snapshot: Path, run_id: str) -> Grid:

@@ -27,6 +27,11 @@ def named(frame: pd.DataFrame, names: dict[str, str]) -> pd.DataFrame:
 def _label(snapshot: Path, record_id: str) -> str:
     record = queries.record(snapshot, record_id)
     machine = json_object(record["environment"]["machine"])
-    where = ", ".join(machine.get("gpus") or []) or machine.get("cpu_model") or record["environment"]["hostname"]
+    gpus = Counter(machine.get("gpus") or [])
+    where = (
+        ", ".join(name if many == 1 else f"{many} x {name}" for name, many in gpus.items())
+        or machine.get("cpu_model")
+        or record["environment"]["hostname"]
+    )
     what = str(record["checkpoint"]).rstrip("/").rsplit("/", 1)[-1]
     return f"{where}, {what}, tp {record['series']['tp']}, {record['workload']}"

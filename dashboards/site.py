@@ -82,7 +82,7 @@ def write_site(snapshot: Path, out_dir: Path, commit_url_template: str | None = 
     _overview(site, runs, told)
     _trend(site, thinned, runs, told)
     _legs(site, thinned.frame)
-    _run_pages(site)
+    _run_pages(site, runs)
     for run_id in runs:
         _point(site, run_id)
     total = sum(path.stat().st_size for path in site.files)
@@ -125,15 +125,18 @@ def _trend(site: _Site, thinned: downsample.Thinned, runs: list[str], told: pd.D
 
 
 def _legs(site: _Site, kept: pd.DataFrame) -> None:
-    legs = run_frames.legs(site.snapshot)
-    runs = sorted(set(kept["run_id"]))
-    shown = runs[-LEG_RUNS:]
-    legs = named(legs[legs["run_id"].isin(set(shown))], site.names)
-    lede = f"The newest {len(shown)} of {frames.count(len(runs), 'run')} drawn in the trend." if len(shown) < len(runs) else ""
-    site.page("legs.html", headline="Which leg moved?", lede=lede, charts=[pages.figure("legs", leg_throughput(legs))])
+    every = run_frames.legs(site.snapshot)
+    total = every["run_id"].nunique()
+    newest = sorted(set(kept["run_id"]) & set(every["run_id"]))[-LEG_RUNS:]
+    legs = named(every[every["run_id"].isin(set(newest))], site.names)
+    lede = (
+        f"{len(newest)} of {frames.count(total, 'run')}: the newest of those drawn in the trend." if len(newest) < total else ""
+    )
+    figure = pages.figure("legs", leg_throughput(legs), data=overview.leg_grid(legs))
+    site.page("legs.html", headline="Which leg moved?", lede=lede, charts=[figure])
 
 
-def _run_pages(site: _Site) -> None:
+def _run_pages(site: _Site, linked: list[str]) -> None:
     """The pages on the newest run: of those with pairs, and for the night of all that measured anything."""
     snapshot = site.snapshot
     paired, measured = run_frames.newest_run(snapshot), run_frames.newest_run(snapshot, "measurements")
@@ -151,9 +154,11 @@ def _run_pages(site: _Site) -> None:
         "latency": "Where does a request's time go?",
         "limits": "How near is decoding to what the memory allows?",
     }
+    others = overview.other_series_grid(site.history, run, linked, site.names)
+    tables = [] if others is None else [others]
     for name, drawn in charts.items():
         figures = [pages.figure(chart_name, chart) for chart_name, chart in drawn.items()]
-        site.page(f"{name}.html", headline=headlines[name], lede=_run_words(paired), charts=figures)
+        site.page(f"{name}.html", headline=headlines[name], lede=_run_words(site, paired), charts=figures, tables=tables)
     _night(site, measured)
 
 
@@ -164,7 +169,7 @@ def _night(site: _Site, run_id: str | None) -> None:
         "canary": night_canary(queries.canary_pairs(snapshot, run)),
         "telemetry": night_telemetry(run_frames.telemetry(snapshot, run)),
     }
-    lede, tables = _run_words(run_id), [overview.exclusion_grid(snapshot, run)]
+    lede, tables = _run_words(site, run_id), [overview.exclusion_grid(snapshot, run)]
     if run_id is not None:
         view = run_view.read_run(snapshot, run_id, site.history)
         tables.insert(0, run_view.cause_grid(view))
@@ -173,8 +178,12 @@ def _night(site: _Site, run_id: str | None) -> None:
     site.page("night.html", headline="Can this night be trusted?", lede=lede, charts=figures, tables=tables)
 
 
-def _run_words(run_id: str | None) -> str:
-    return f"Run {run_id}" if run_id else "No run is in the store yet."
+def _run_words(site: _Site, run_id: str | None) -> str:
+    """The run that a page shows, and of which series it is."""
+    if run_id is None:
+        return "No run is in the store yet."
+    of = named(site.history[site.history["run_id"] == run_id], site.names)["series"].unique()
+    return f"Run {run_id}" + (f": {'; '.join(of)}" if len(of) else "")
 
 
 def _point(site: _Site, run_id: str) -> None:

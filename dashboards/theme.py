@@ -165,7 +165,7 @@ def _config() -> dict[str, Any]:
         "titleFontSize": 12,
         "titleFontWeight": 500,
         "titleOrient": "left",
-        "labelLimit": 260,
+        "labelLimit": 560,  # px; the page sets the room it has
     }
     return {
         "font": FONT,

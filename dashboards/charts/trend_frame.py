@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import pandas as pd
 
@@ -73,7 +74,11 @@ def finding(frame: pd.DataFrame, builds: pd.DataFrame | None = None) -> str:
     ]
     if commits == 1:
         parts.append("One point so far: a trend begins with the second commit.")
-    newest = data.sort_values(["x", "run_id"], kind="stable").groupby("panel", sort=False).tail(1)
+    mine = data
+    if data["series"].nunique() > 1:  # a figure tells nothing without its series
+        mine = data[data["run_id"] == data["run_id"].max()]
+        parts.append(f"Newest run: {'; '.join(mine['series'].unique())}.")
+    newest = mine.sort_values(["x", "run_id"], kind="stable").groupby("panel", sort=False).tail(1)
     newest = newest.sort_values("level", kind="stable")
     parts += [f"Latest {row['panel']}: {frames.figure(row['ratio'])}, {row['verdict']}." for row in frames.rows(newest)]
     return " ".join(parts + _remarks(data) + _build_remarks(builds))
@@ -102,8 +107,13 @@ def _remarks(data: pd.DataFrame) -> list[str]:
     if len(strays):
         why = frames.listing(sorted(strays["placement"].unique()))
         parts.append(f"{frames.count(strays['commit'].nunique(), 'commit')} drawn at the right and marked *: {why}.")
+    several = data["series"].nunique() > 1
+
+    def whose(row: dict[str, Any]) -> str:
+        return f" on {row['series']}" if several else ""
+
     changes = data[data["change"].notna()].sort_values("x").tail(3)
-    parts += [f"Change of {row['panel']} at {row['name']}: {row['change']}." for row in frames.rows(changes)]
+    parts += [f"Change of {row['panel']}{whose(row)} at {row['name']}: {row['change']}." for row in frames.rows(changes)]
     for row in frames.rows(gaps(data).tail(3)):
         parts.append(f"Gap of {int(row['missing'])} commits after position {int(row['start'])}.")
     return parts

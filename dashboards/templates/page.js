@@ -27,10 +27,15 @@
   async function embed(place, source, width) {
     const spec = adapted(source, theme() === "dark", width);
     delete spec.title; // the page's heading says it
+    spec.config.legend.labelLimit = Math.max(260, place.clientWidth - 90);
     if (place.clientWidth < 480) spec.config.legend.columns = 2;
     const rows = Object.values(source.datasets || {}).reduce((sum, part) => sum + (typeof part === "string" ? part.split("\n") : part).length, 0);
     const options = { actions: false, renderer: rows > 6000 ? "canvas" : "svg", tooltip: { theme: theme() } };
-    if (drawn.has(place)) drawn.get(place).finalize();
+    if (drawn.has(place)) {
+      const before = drawn.get(place).view; // what the reader chose from a list stays chosen
+      for (const param of spec.params || []) if (param.bind && param.bind.input) param.value = before.signal(param.name);
+      drawn.get(place).finalize();
+    }
     const result = await window.vegaEmbed(place, spec, options);
     drawn.set(place, result);
     for (const part of place.querySelectorAll("[role^=graphics]:not([aria-label])")) { // Vega gives them a role and no name

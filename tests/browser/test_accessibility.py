@@ -22,6 +22,14 @@ def site(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
     return write_site(results.snapshot, results.root / "site").index_html.parent
 
 
+@pytest.fixture(scope="module")
+def crowd(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of six machines: more series than are drawn, or open, at once."""
+    results = store_maker.Results(tmp_path_factory.mktemp("accessible crowd"))
+    store_maker.eventful(results, store_maker.record_factory(), 12, machines=6)
+    return write_site(results.snapshot, results.root / "site").index_html.parent
+
+
 def check(visit: Any, path: Path, width: int, scheme: str) -> None:
     page = visit(path, width=width, scheme=scheme).page
     page.eval_on_selector_all("details", "all => all.forEach(one => { one.open = true })")
@@ -41,6 +49,12 @@ def test_every_page_of_the_site(visit: Any, site: Path, width: int, scheme: str)
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "dark"), (375, "light"), (375, "dark")])
 def test_every_page_in_the_other_colours(visit: Any, site: Path, width: int, scheme: str) -> None:
     test_every_page_of_the_site(visit, site, width, scheme)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_pages_of_many_series(visit: Any, crowd: Path, scheme: str) -> None:
+    for name in ("index", "legs", "scaling"):
+        check(visit, crowd / f"{name}.html", 1100, scheme)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

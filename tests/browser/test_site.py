@@ -21,6 +21,22 @@ def site(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> P
     return write_site(results.snapshot, results.root / "site").index_html.parent
 
 
+@pytest.fixture(scope="module")
+def crowd(store_maker: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site of six machines, of which every other one has no level of 8."""
+    results = store_maker.Results(tmp_path_factory.mktemp("browser crowd"))
+    factory, runs = store_maker.record_factory(), {}
+    for night in range(12):
+        number = night % 6
+        machine = {"cpu_model": f"Machine of rather a long name, number {number}", "cores": 2, "memory_bytes": 24 * 2**30}
+        environment = factory.make_environment(fingerprint=f"{number:016x}", machine=machine)
+        ratios = {1: 1.0, 2: 1.9, 8: 4.6} if number % 2 else {1: 1.0, 4: 3.1}
+        run_id, records = store_maker.make_run(factory, night, ratios=ratios, pairs=2, environment=environment)
+        runs[run_id] = records
+    results.add_runs(runs)
+    return write_site(results.snapshot, results.root / "site").index_html.parent
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
 def test_every_page_draws_and_fits(visit: Any, site: Path, width: int, scheme: str) -> None:
     for name in NAMES:
@@ -105,6 +121,38 @@ def test_a_level_is_picked_from_the_distributions(visit: Any, site: Path) -> Non
     chart.locator(".role-legend-label text", has_text="2 at once").click(force=True)
     page.wait_for_function(f"{dashes} !== {json.dumps(before)}")
     assert strong.count() == 8
+
+
+def test_each_of_two_series_has_panels_of_its_legs(visit: Any, site: Path) -> None:
+    page = visit(site / "legs.html").page
+    for name in ("CPU 0, synthetic:small", "CPU 1, synthetic:small"):
+        assert page.locator("[data-chart] svg text", has_text=name).count() == 1
+    assert page.locator("[data-chart] svg text", has_text="8 at once").count() == 2
+    assert page.locator("select").count() == 0
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1100, "light"), (375, "dark")])
+def test_one_of_many_series_is_chosen_and_stays_chosen(visit: Any, crowd: Path, width: int, scheme: str) -> None:
+    made = visit(crowd / "legs.html", width=width, scheme=scheme)
+    page, absent = made.page, made.page.locator("[data-chart] svg text", has_text="not measured in this series")
+    assert absent.count() == 1, "4 at once"
+    assert page.evaluate(WIDER) <= 0
+    choice = page.get_by_role("combobox", name="Series")
+    assert choice.locator("option").count() == 6
+    choice.select_option(index=2)
+    page.wait_for_function("document.querySelector('[data-chart] svg').textContent.includes('number 2')")
+    page.locator("#theme").click()
+    made.ready()
+    assert "number 2" in choice.input_value()
+    assert absent.count() == 2, "2 and 8 at once"
+
+
+def test_the_overview_of_many_series_folds_all_but_a_few(visit: Any, crowd: Path) -> None:
+    page = visit(crowd / "index.html").page
+    assert page.locator(".tiles").count() == 6
+    assert page.locator(".tiles:visible").count() == 4
+    page.locator("section summary", has_text="number").first.click()
+    assert page.locator(".tiles:visible").count() == 5
 
 
 def test_the_night_tells_of_its_canary_and_of_causes(visit: Any, site: Path) -> None:

@@ -29,8 +29,8 @@ def test_legs_have_a_line_each_and_say_how_they_moved(three_nights: Any, tmp_pat
     text = svg(chart, tmp_path)
     assert "requests/s" in text
     assert "latency, s" in text
-    assert "8 at once on Example CPU" in str(chart.description)
-    assert "batch: +0." in str(chart.description) or "batch: -0." in str(chart.description)
+    assert "Example CPU, synthetic:small, tp 4, report (75fa40)" in text, "16 at once has other slots: a series of its own"
+    assert "since the first of 3 commits." in str(chart.description)
 
 
 def test_a_leg_is_the_mean_of_its_valid_pairs(three_nights: Any) -> None:

@@ -103,6 +103,13 @@ def test_two_machines_are_two_series_by_name(store_maker: ModuleType, tmp_path: 
     for name in ("index.html", "trend.html", "legs.html"):
         assert "First CPU, synthetic:small" in text_of(site, name)
         assert "Second CPU, synthetic:small" in text_of(site, name)
+    assert text_of(site, "legs.html").count("First CPU, synthetic:small, tp 4, report: most at") == 0, "one commit: no move"
+    for name in ("scaling.html", "latency.html", "limits.html"):
+        drawn, others = text_of(site, name).split("Other series")
+        assert "Second CPU, synthetic:small" in drawn
+        assert re.search(r'First CPU, synthetic:small.*?<a href="points/2026', others, re.DOTALL)
+        assert "Second CPU" not in others
+    assert "Newest run: Second CPU, synthetic:small, tp 4, report. Latest 1 alone" in text_of(site, "trend.html")
 
 
 def test_change_frames_join_by_run_and_metric(site: Any) -> None:
