@@ -9,10 +9,11 @@ PYTEST_ARGS ?=
 CXX_FILES = $(shell git ls-files 'native/*.h' 'native/*.cc' 'native/*.cu' 'native/*.cuh')
 
 .DEFAULT_GOAL := help
-.PHONY: help install dev validate native test test-slow lint format stubs tidy bench bench-products pictures cuda tsan asan tsan-short asan-short hooks clean
+.PHONY: help install dev validate native test test-slow lint format stubs tidy bench bench-products pictures cuda tsan asan \
+  tsan-short asan-short kernels aarch64 hooks clean
 
 help: ## Print this list
-	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
+	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9-]+):[^#]*## (.*)/  make \1\t\2/' | expand -t 20
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv "$(VENV)"
@@ -78,6 +79,14 @@ pictures: dev ## Draw the README's picture from a results folder (RESULTS=result
 
 tsan asan tsan-short asan-short: dev ## Run the native stress program under ThreadSanitizer / AddressSanitizer + UBSan; -short: portable kernels, TP 2
 	cd native && "$(abspath $(BIN))/cmake" --preset $@ && "$(abspath $(BIN))/cmake" --build --preset $@ --target check
+
+kernels: dev ## Check the kernels of every path this processor runs against double precision, without Python
+	cd native && "$(abspath $(BIN))/cmake" --preset $@ && "$(abspath $(BIN))/cmake" --build --preset $@
+
+aarch64: dev ## Cross-build the portable kernels and run their checks under qemu-user (needs g++-aarch64-linux-gnu, qemu-user)
+	@for tool in aarch64-linux-gnu-g++ qemu-aarch64; do command -v $$tool >/dev/null || \
+	  { echo "make aarch64: no $$tool here: apt-get install g++-aarch64-linux-gnu qemu-user" >&2; exit 2; }; done
+	cd native && "$(abspath $(BIN))/cmake" --preset $@ && "$(abspath $(BIN))/cmake" --build --preset $@
 
 hooks: dev ## Install the pre-commit hooks, which call the commands above
 	"$(BIN)/pre-commit" install

@@ -5,25 +5,16 @@
 #include <unistd.h>
 #include <climits>
 
-namespace paceline::parallel {
-namespace {
+#include "base/cpu.h"
 
-void pause_cpu() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#else
-  asm volatile("" ::: "memory");
-#endif
-}
+namespace paceline::parallel {
 
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t), "a futex is a plain 32-bit word");
-
-}  // namespace
 
 void WaitWord::wait_while(uint32_t seen, int spins) {
   for (int i = 0; i < spins; ++i) {
     if (word_.load(std::memory_order_acquire) != seen) return;
-    pause_cpu();
+    cpu_pause();
   }
   // Sequentially consistent on both sides: either the waker sees the sleeper, or the kernel sees the changed word and does not
   // sleep.
