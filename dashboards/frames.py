@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 
 SHORT = 7  # characters of a commit's name on an axis
+WIDE = 4  # an interval that reaches further than this factor to both sides is told as such and drawn no further
 
 
 class FrameError(ValueError):
@@ -105,10 +106,17 @@ def figure(value: float | None, digits: int = 3) -> str:
 
 
 def interval(low: float | None, high: float | None, digits: int = 3) -> str:
-    """'0.991 to 1.013', empty without an interval."""
+    """'0.991 to 1.013', 'beyond 4x either way', empty without an interval."""
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return ""
+    if high > WIDE**2 * low >= 0:
+        return f"beyond {WIDE}x either way"
     return f"{figure(low, digits)} to {figure(high, digits)}"
+
+
+def drawable(ratio: pd.Series, low: pd.Series, high: pd.Series) -> tuple[pd.Series, pd.Series]:
+    """Ends of intervals as they are drawn: no further than WIDE times from the ratio, so that no axis is stretched by one."""
+    return low.clip(lower=ratio / WIDE), high.clip(upper=ratio * WIDE)
 
 
 def listing(parts: Sequence[str]) -> str:

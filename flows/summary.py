@@ -13,7 +13,7 @@ from flows.folders import RunFolder
 from flows.history import describe_alert
 from flows.parameters import KINDS
 from flows.plan import Plan
-from flows.verdicts.judge import Verdict
+from flows.verdicts.judge import WIDE, Verdict
 from flows.verdicts.overall import overall
 from flows.verdicts.targets import quantity
 from storage.figures import SHOWN
@@ -128,13 +128,18 @@ def lone_request(summary: Mapping[str, Any]) -> str:
 def bought(summary: Mapping[str, Any]) -> str:
     """What the time bought: how far each target's interval reaches to either side, and from how many pairs."""
     parts = [
-        f"{target['name']} ±{100 * (math.sqrt(target['high'] / target['low']) - 1):.2g} % ({target['pairs']} pairs)"
+        f"{target['name']} {_reach(target['low'], target['high'])} ({target['pairs']} pairs)"
         for target in summary["targets"]
         if target["low"] is not None and target["high"] is not None
     ]
     if not parts:
         return "No target has an interval: that takes two pairs."
     return f"Intervals, {summary['wall_s']:.0f} s in all, the build among them: {', '.join(parts)}."
+
+
+def _reach(low: float, high: float) -> str:
+    reach = math.sqrt(high / low) if low > 0 else math.inf
+    return f"±{100 * (reach - 1):.2g} %" if reach <= WIDE else f"beyond {WIDE}x either way"
 
 
 def target_lines(target: Mapping[str, Any]) -> list[str]:
@@ -236,6 +241,8 @@ def _strict(row: Mapping[Any, Any]) -> dict[str, Any]:
 def _interval(target: Mapping[str, Any]) -> str:
     if target["low"] is None or target["high"] is None:
         return "no interval" if target["point"] else "-"
+    if target["high"] > WIDE**2 * target["low"]:
+        return f"beyond {WIDE}x either way"
     return f"{target['low']:.3f} to {target['high']:.3f}"
 
 

@@ -71,6 +71,7 @@ def _prepare(frame: pd.DataFrame) -> pd.DataFrame:
     data["row"] = frames.ratio_names(data)
     data["label"] = [_label(row, long=False) for row in frames.rows(data)]
     data["words"] = [_label(row, long=True) for row in frames.rows(data)]
+    data["low"], data["high"] = frames.drawable(data["ratio"], data["low"], data["high"])
     return data
 
 

@@ -33,6 +33,7 @@ def prepare(frame: pd.DataFrame, last: float = 0.0) -> pd.DataFrame:
     data["latest"] = ~data.duplicated(["panel", "series", "x"], keep="last")
     ends = zip(data["low"], data["high"], strict=True)
     data["interval"] = [frames.interval(low, high) or "a point, no interval" for low, high in ends]
+    data["low"], data["high"] = frames.drawable(data["ratio"], data["low"], data["high"])
     broken = data["ratio"].isna() | (data["x"].isin(gaps(data)["end"]) & data["latest"])
     data["segment"] = broken.groupby([data["panel"], data["series"]]).cumsum().astype(int)
     return data

@@ -11,6 +11,7 @@ from flows.verdicts.targets import Target, quantity
 Status = Literal["PASS", "FAIL", "INCONCLUSIVE", "ERROR"]
 
 POINT = "point without an interval"
+WIDE = 4  # an interval that reaches further than this factor to both sides is told as such: its ends are figures of no use
 _NO_BASELINE = "The series has no accepted baseline"
 
 
@@ -201,6 +202,8 @@ def _reason(target: Target, status: Status, found: Interval, bound: float, mde: 
     spread = f"{quantity(found.low, target.unit)} to {quantity(found.high, target.unit)}"
     if status == "INCONCLUSIVE":
         finds = f"this many pairs find a distance of {mde:.1%} or more" if mde < 1 else "so few pairs can miss even a doubling"
+        if found.high > WIDE**2 * found.low:
+            spread = f"(beyond {WIDE}x either way)"
         return f"The interval {spread} straddles {limit}: {finds}."
     if status == "PASS":
         return f"The whole interval {spread} lies {'at or above' if target.direction == '>=' else 'at or below'} {limit}."

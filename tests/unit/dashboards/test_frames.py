@@ -39,6 +39,11 @@ def test_an_interval_needs_both_ends() -> None:
     assert frames.interval(None, 1.01) == frames.interval(0.99, math.inf) == ""
 
 
+def test_an_interval_of_no_use_is_told_as_such() -> None:
+    assert frames.interval(0.5, 7.9) == "0.500 to 7.900"
+    assert frames.interval(0.5, 8.1) == frames.interval(0.0, 9.7e9) == "beyond 4x either way"
+
+
 def test_words() -> None:
     assert frames.listing(["a", "b", "c"]) == "a, b and c"
     assert frames.listing(["a"]) == "a"

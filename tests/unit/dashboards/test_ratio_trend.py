@@ -45,6 +45,14 @@ def test_a_bare_point_says_that_it_has_no_interval(history_maker: ModuleType) ->
     assert "<svg" in svg_of(chart)
 
 
+def test_a_huge_interval_is_told_and_stretches_no_axis(history_maker: ModuleType) -> None:
+    frame = history_maker.history(2).assign(low=1e-9, high=1e10)
+    rows = rows_of(ratio_trend(frame))
+    assert {row["interval"] for row in rows} == {"beyond 4x either way"}
+    assert all(float(row["low"]) >= float(row["ratio"]) / 4.001 for row in rows)
+    assert all(float(row["high"]) <= float(row["ratio"]) * 4.001 for row in rows)
+
+
 def test_broken_nights_stand_at_the_foot_and_break_the_line(history_maker: ModuleType) -> None:
     frame = history_maker.history(20, shape=history_maker.Shape(broken_every=5, levels=(2,)))
     chart = ratio_trend(frame)

@@ -59,6 +59,12 @@ def test_a_ratio_stands_with_its_interval() -> None:
     assert targets_rows(summary()) == [("2 concurrent", ">= 1.7x", "1.900x", "1.850 to 1.952", "5", "PASS")]
 
 
+def test_an_interval_of_no_use_is_told_as_such() -> None:
+    found = summary(targets=[target(2, low=8.5e-10, high=9.7e9, status="INCONCLUSIVE", pairs=2)])
+    assert targets_rows(found)[0][3] == "beyond 4x either way"
+    assert "2 concurrent beyond 4x either way (2 pairs)" in bought(found)
+
+
 def test_one_pair_says_that_it_is_a_point() -> None:
     found = targets_rows(summary(targets=[target(2, low=None, high=None, point=True, status="INCONCLUSIVE", pairs=1)]))
     assert found[0][3:] == ("no interval", "1", "INCONCLUSIVE")

@@ -90,6 +90,11 @@ def test_a_straddling_ratio_is_inconclusive_not_fail() -> None:  # case 18
     assert "straddles 1.7x" in verdict.reason
 
 
+def test_an_interval_of_no_use_is_told_without_its_ends() -> None:
+    verdict = judge(SPEEDUP, as_pairs([(1.0, 0.4), (1.0, 6.0)]))
+    assert verdict.reason.startswith("The interval (beyond 4x either way) straddles 1.7x")
+
+
 def test_an_excluded_pair_is_named_and_does_not_count() -> None:  # case 22
     pairs = [*as_pairs([(1.0, r) for r in (1.9, 1.88, 1.91)]), PairSample(3, 1.0, 0.5, valid=False, reason="throttled")]
     verdict = judge(SPEEDUP, pairs)
