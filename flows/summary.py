@@ -13,7 +13,7 @@ from flows.folders import RunFolder
 from flows.history import describe_alert
 from flows.parameters import KINDS
 from flows.plan import Plan
-from flows.verdicts.judge import WIDE, Verdict
+from flows.verdicts.judge import BEYOND, Verdict, too_wide
 from flows.verdicts.overall import overall
 from flows.verdicts.targets import quantity
 from storage.figures import SHOWN
@@ -138,8 +138,7 @@ def bought(summary: Mapping[str, Any]) -> str:
 
 
 def _reach(low: float, high: float) -> str:
-    reach = math.sqrt(high / low) if low > 0 else math.inf
-    return f"±{100 * (reach - 1):.2g} %" if reach <= WIDE else f"beyond {WIDE}x either way"
+    return BEYOND if too_wide(low, high) else f"±{100 * (math.sqrt(high / low) - 1):.2g} %"
 
 
 def target_lines(target: Mapping[str, Any]) -> list[str]:
@@ -241,8 +240,8 @@ def _strict(row: Mapping[Any, Any]) -> dict[str, Any]:
 def _interval(target: Mapping[str, Any]) -> str:
     if target["low"] is None or target["high"] is None:
         return "no interval" if target["point"] else "-"
-    if target["high"] > WIDE**2 * target["low"]:
-        return f"beyond {WIDE}x either way"
+    if too_wide(target["low"], target["high"]):
+        return BEYOND
     return f"{target['low']:.3f} to {target['high']:.3f}"
 
 

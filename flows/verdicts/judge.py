@@ -12,6 +12,7 @@ Status = Literal["PASS", "FAIL", "INCONCLUSIVE", "ERROR"]
 
 POINT = "point without an interval"
 WIDE = 4  # an interval that reaches further than this factor to both sides is told as such: its ends are figures of no use
+BEYOND = f"beyond {WIDE}x either way"
 _NO_BASELINE = "The series has no accepted baseline"
 
 
@@ -194,6 +195,11 @@ def _point_reason(target: Target, value: float, bound: float) -> str:
     )
 
 
+def too_wide(low: float, high: float) -> bool:
+    """Whether an interval of positive figures reaches beyond WIDE times its middle, the geometric one, and as far below it."""
+    return high > WIDE**2 * low
+
+
 def _reason(target: Target, status: Status, found: Interval, bound: float, mde: float) -> str:
     """One sentence: what was seen, how surely, and against what."""
     limit = quantity(bound, target.unit)
@@ -202,8 +208,8 @@ def _reason(target: Target, status: Status, found: Interval, bound: float, mde: 
     spread = f"{quantity(found.low, target.unit)} to {quantity(found.high, target.unit)}"
     if status == "INCONCLUSIVE":
         finds = f"this many pairs find a distance of {mde:.1%} or more" if mde < 1 else "so few pairs can miss even a doubling"
-        if found.high > WIDE**2 * found.low:
-            spread = f"(beyond {WIDE}x either way)"
+        if too_wide(found.low, found.high):
+            spread = f"({BEYOND})"
         return f"The interval {spread} straddles {limit}: {finds}."
     if status == "PASS":
         return f"The whole interval {spread} lies {'at or above' if target.direction == '>=' else 'at or below'} {limit}."

@@ -32,6 +32,7 @@ class TorchProducts:
             del shapes["embed_tokens.weight"]  # a table that is looked up in; tied, it is the head
         self.weights = [torch.randn(rows, cols).to(torch.bfloat16) for rows, cols in shapes.values()]
         self.multiplications = sum(weight.numel() for weight in self.weights)
+        self.head = config.vocab_size * config.hidden_size  # of them, those that only a row with wanted logits takes
 
     def seconds(self, rows: int) -> float:
         """Of the best of three passes over all matrices."""
@@ -94,12 +95,11 @@ def prefill_table(session: Session, products: TorchProducts, probes: Probes, len
     table = Table(title=f"prefill, TP{session.facts.tp}, BF16 products by torch at best {probes.flops_per_s / 1e9:.0f} GFLOP/s")
     for name in ("tokens", "ms", "tok/s", "GFLOP/s", "share of the peak"):
         table.add_column(name, justify="right")
-    head = products.weights[0].numel()  # table and separate head are of one size
     for tokens in lengths:
         probes.multiply()
         seconds = prefill_seconds(session, tokens, max(1, rounds // 2))
         probes.multiply()
-        flops = 2 * ((products.multiplications - head) * tokens + head) / seconds
+        flops = 2 * ((products.multiplications - products.head) * tokens + products.head) / seconds
         cells = (f"{seconds * 1e3:.1f}", f"{tokens / seconds:.0f}", f"{flops / 1e9:.0f}", f"{flops / probes.flops_per_s:.0%}")
         table.add_row(str(tokens), *cells)
     return table
@@ -121,13 +121,12 @@ def main() -> None:
     asked = parser.parse_args()
     probes, console = Probes(), Console(width=110)
     probes.multiply()
-    config = read_config(resolve(asked.checkpoint))
+    products = TorchProducts(read_config(resolve(asked.checkpoint)))
     console.print(asked.checkpoint)
     for tp in asked.tp:
         context = max([PROMPT + NEW, *(length + 1 for length in asked.prefill)])
         options = SessionOptions(mode="batch", tp=tp, slots=max(asked.widths), context=context)
         with Session.open(asked.checkpoint, options) as session:
-            products = TorchProducts(config)
             console.print(decode_table(session, products, probes, asked.widths, asked.rounds))
             if asked.prefill:
                 console.print(prefill_table(session, products, probes, asked.prefill, asked.rounds))

@@ -39,7 +39,6 @@ class Probes:
         self.pool = ThreadPoolExecutor(threads)
         length = READ_BYTES // 8 // threads
         self.integers = list(self.pool.map(lambda fill: np.full(length, fill, np.int64), range(1, threads + 1)))
-        self.floats = [array.view(np.float64) for array in self.integers]
         self.narrow = [torch.from_numpy(array.view(np.float32)) for array in self.integers]
         self.square = torch.randn(SIDE, SIDE).to(torch.bfloat16)
         self.bytes_per_s = 0.0
