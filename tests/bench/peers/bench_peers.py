@@ -73,9 +73,9 @@ def choose(arguments: argparse.Namespace, folder: Path, failures: dict[str, str]
 
 def measure(arguments: argparse.Namespace, subjects: list[Subject], failures: dict[str, str]) -> list[dict[str, Any]]:
     """Every turn's answers. A subject that failed, or does not serve the model, is not started again."""
-    from bench_decode import Probe
+    from probes import Probes
 
-    probe = Probe()
+    probes = Probes()
     refused: set[str] = set()
     turns: list[dict[str, Any]] = []
     for number in range(arguments.turns):
@@ -85,7 +85,7 @@ def measure(arguments: argparse.Namespace, subjects: list[Subject], failures: di
             if subject.name in failures or subject.name in refused:
                 continue
             request = Request(subject.model, arguments.widths, arguments.repeats, len(os.sched_getaffinity(0)))
-            before = probe.bytes_per_s()
+            before = probes.read()
             try:
                 answer = run(subject, request, arguments.limit)
             except NotRun as reason:
@@ -95,7 +95,7 @@ def measure(arguments: argparse.Namespace, subjects: list[Subject], failures: di
             except SubjectFailed as failed:
                 failures[subject.name] = f"turn {number + 1}: {failed}"
                 continue
-            turn[subject.name] = {**answer, "read_bytes_per_s": [before, probe.bytes_per_s()]}
+            turn[subject.name] = {**answer, "read_bytes_per_s": [before, probes.read()]}
             print(f"turn {number + 1} of {arguments.turns}: {subject.name} measured", flush=True)
         turns.append(turn)
     return turns
