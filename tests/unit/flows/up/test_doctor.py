@@ -1,6 +1,10 @@
 """The doctor: each thing that is missing, with what mends it."""
 
+import os
+import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,3 +61,44 @@ def test_a_port_that_is_taken_and_a_plan_that_is_wrong(
 def test_a_setting_that_does_not_hold(host: HostSettings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PACELINE_UP_TIMEZONE", "Mars")
     assert "PACELINE_UP_TIMEZONE Mars: no such time zone" in found(host, "up").seen
+
+
+def test_sources_without_git_have_no_place_in_the_trend(host: HostSettings, tmp_path: Path) -> None:
+    folder = tmp_path / "unpacked"
+    for part in ("engine", "native"):
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    finding = found(host.model_copy(update={"repo": folder}), "sources")
+    assert (finding.good, finding.needed) == (False, False)
+    assert "no place in the trend; git clone" in finding.seen
+
+
+def test_a_server_to_join_that_does_not_answer(host: HostSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as unanswered:  # bound and not listening: connections are refused
+        unanswered.bind(("127.0.0.1", 0))
+        monkeypatch.setenv("PREFECT_API_URL", f"http://127.0.0.1:{unanswered.getsockname()[1]}/api")
+        finding = found(host, "prefect")
+    assert (finding.good, finding.needed) == (False, True)
+    assert "/api" in finding.seen
+
+
+def test_an_open_address_without_a_password(host: HostSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PACELINE_UP_ADDRESS", "0.0.0.0")  # noqa: S104  # refused, which is the point
+    finding = found(host, "address")
+    assert (finding.good, finding.needed) == (False, True)
+
+
+@pytest.mark.parametrize("what", ["cache", "results"])
+def test_a_folder_that_cannot_be_written(host: HostSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # root may write everywhere
+    finding = found(host, what)
+    assert (finding.good, finding.needed) == (False, True)
+    assert "not writable" in finding.seen
+
+
+def test_the_exit_code_is_2_only_for_what_is_needed(host: HostSettings, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "flows.cli", "doctor", "--cache", str(tmp_path / "cache"), "--repo"]
+    fine = subprocess.run([*command, str(ROOT)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (fine.returncode, "MISSING" in fine.stdout) == (0, False), fine.stdout + fine.stderr
+    empty = subprocess.run([*command, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert empty.returncode == 2, empty.stdout + empty.stderr
+    assert "MISSING sources" in empty.stdout
