@@ -115,7 +115,7 @@ def test_stopped_and_started_again(number: signal.Signals, engine_build: Path, t
 
 def test_a_run_beyond_its_deadline_is_ended_and_says_so(alone: Up) -> None:
     """Every first process of a kind is cut at the deadline; the others have their chance, and the run says what happened."""
-    flow_run = alone.start_run("validate/validate", {**LONG, "runs": 1000, "deadline_minutes": 0.05, "quick": True})
+    flow_run = alone.start_run("validate/validate", {**LONG, "deadline_minutes": 0.05, "quick": True})
     run = alone.ended(flow_run, 500)
     assert (run.state.type.value, run.state.name) == ("FAILED", "NoVerdict"), run.state
     assert not alone.measuring()

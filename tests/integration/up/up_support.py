@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[3]
 NIGHT = '[[measure]]\nname = "tiny"\ncheckpoint = "synthetic:tiny"\ntp = 1\nlevels = [2]\nruns = 1\nlooks = [2]\nminutes = 5\n'
 NIGHT += "kinds = []\n"
 FORM = {"checkpoint": "synthetic:tiny@0", "tp": 1, "levels": [2], "runs": 1, "looks": [2], "new_tokens": 8, "kinds": []}
-LONG = {**FORM, "runs": 1000, "new_tokens": 32}  # minutes, so that it is surely cut
+LONG = {**FORM, "runs": 1000, "new_tokens": 480}  # minutes, so that it is surely cut
 
 
 @dataclass
