@@ -13,7 +13,9 @@ SYNTHETIC = {
     "small-fp8": 2 * GIB,
     "small-dense": 2 * GIB,
     "qwen3-0.6b": 4 * GIB,
+    "qwen3-0.6b-fp8": 3 * GIB,
     "qwen3.5-0.8b": 5 * GIB,
+    "qwen3.5-0.8b-fp8": 4 * GIB,
     "qwen3.5-27b-fp8": 64 * GIB,
 }
 _PREFIX = "synthetic:"

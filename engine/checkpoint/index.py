@@ -63,6 +63,14 @@ class Tensor:
         )
         return (array if array.flags.aligned else array.copy()).reshape(self.shape)
 
+    def release(self) -> None:
+        """Give the process's pages of it back. A view stays good: what is read again comes from the file again."""
+        data = self.file.data
+        first, last = self.file.data_start + self.start, self.file.data_start + self.stop
+        if isinstance(data, mmap.mmap) and first < last:
+            first -= first % mmap.PAGESIZE
+            data.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def _storage(self) -> tuple[str, type[np.generic]]:
         if self.stored not in _STORAGE:
             raise CheckpointError(

@@ -154,12 +154,16 @@ def load(engine: Any, source: Source, tp: int) -> None:
     with binding.translated(str(source.checkpoint.folder)):
         embedding = source.tensor("embed_tokens.weight")
         engine.set_embedding(embedding.view(), embedding.dtype)
-        for name in shards[0].matrices:  # product by product, so that the ranks' slices of a tensor are read from the disk once
-            for rank in range(tp):
-                engine.set_matrix(rank, name, [_part(source, piece) for piece in shards[rank].matrices[name]])
         for rank in range(tp):
             for name in shards[rank].vectors:
                 engine.set_vector(rank, name, vector_values(source, shards[rank], name))
+        # Product by product, so that the ranks' slices of a tensor are read from the disk once; the head, the largest, first,
+        # when little is packed beside its mapped pages.
+        for name in sorted(shards[0].matrices, key=lambda name: name != "head"):
+            for rank in range(tp):
+                engine.set_matrix(rank, name, [_part(source, piece) for piece in shards[rank].matrices[name]])
+            for piece in shards[0].matrices[name]:  # packed: mapped pages beside the packed copy would be the weights twice
+                source.tensor(piece.tensor).release()
         engine.finish_loading()
 
 

@@ -137,7 +137,9 @@ SHAPES: dict[str, Shape] = {
         replace(_SMALL, name="small-fp8", fp8=True),
         _SMALL_DENSE,
         _QWEN3_06B,
+        replace(_QWEN3_06B, name="qwen3-0.6b-fp8", fp8=True),
         _QWEN35_08B,
+        replace(_QWEN35_08B, name="qwen3.5-0.8b-fp8", fp8=True),
         replace(_QWEN35_27B, fp8=True, nested=True),
     )
 }

@@ -259,6 +259,26 @@ def test_options_the_model_or_build_cannot_serve(folder: Path, options: dict[str
         Session.open(folder, SessionOptions(**{"mode": "batch", **options}))
 
 
+def resident(folder: Path) -> int:
+    """Bytes of the folder's files that this process has mapped pages of."""
+    total, inside = 0, False
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        if "-" in line.partition(" ")[0]:
+            inside = line.endswith(".safetensors") and str(folder) in line
+        elif inside and line.startswith("Rss:"):
+            total += int(line.split()[1]) * 1024
+    return total
+
+
+def test_the_file_leaves_memory_once_it_is_packed(copy_of: Callable[[str], Path]) -> None:
+    """All but what the kernel maps around a read, which is much of so small a file."""
+    folder = copy_of("tiny-hybrid")
+    whole = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    with Session.open(folder, SessionOptions(mode="batch", tp=2, context=64, slots=2)) as session:
+        assert resident(folder) < whole / 2
+        assert len(session.generate([PROMPT], 4)[0].tokens) == 4  # the embedding is read from the file again
+
+
 def test_a_context_larger_than_memory_says_what_lowers_it(copy_of: Callable[[str], Path]) -> None:
     folder = copy_of("tiny")
     config = (folder / "config.json").read_text()

@@ -64,7 +64,7 @@ struct Micro {
   static constexpr bool kOnePass = false;
 
   template <int M>
-  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {
+  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y, Ahead ahead) {
     for (int half = 0; half < 2; ++half) {
       __m256 total[M][2];
       PACELINE_UNROLL
@@ -72,9 +72,9 @@ struct Micro {
         PACELINE_UNROLL
         for (int j = 0; j < 2; ++j) total[row][j] = _mm256_loadu_ps(y.data + row * y.ld + 16 * half + 8 * j);
       }
-      const uint8_t* at = w + 64 * half;
-      for (int k = 0; k < pairs; ++k, at += 128) {
-        _mm_prefetch(reinterpret_cast<const char*>(at + 4096), _MM_HINT_T0);
+      const uint8_t *at = w + 64 * half, *next = ahead.data + 64 * half;
+      for (int k = 0; k < pairs; ++k, at += 128, next += ahead.stride) {
+        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
         add_pair<M>(widen_bf16(at), x, 2 * k, total);
       }
       PACELINE_UNROLL
@@ -86,14 +86,14 @@ struct Micro {
   }
 
   template <int M>
-  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y) {
+  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y, Ahead ahead) {
     for (int half = 0; half < 2; ++half) {
       __m256 total[M][2];
       PACELINE_UNROLL
       for (int row = 0; row < M; ++row) total[row][0] = total[row][1] = _mm256_setzero_ps();
-      const uint8_t* at = w + 32 * half;
-      for (int k = 0; k < kScaleBlock / 2; ++k, at += 64) {
-        _mm_prefetch(reinterpret_cast<const char*>(at + 4096), _MM_HINT_T0);
+      const uint8_t *at = w + 32 * half, *next = ahead.data;
+      for (int k = 0; k < kScaleBlock / 2; ++k, at += 64, next += ahead.stride) {
+        _mm_prefetch(reinterpret_cast<const char*>(next), _MM_HINT_T0);
         add_pair<M>(widen_fp8(at), x, 2 * k, total);
       }
       PACELINE_UNROLL

@@ -29,16 +29,16 @@ struct Micro {
   static constexpr bool kOnePass = true;
 
   template <int M>
-  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {
+  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y, Ahead ahead) {
     __m512 total[M][2];
     PACELINE_UNROLL
     for (int row = 0; row < M; ++row) {
       PACELINE_UNROLL
       for (int j = 0; j < 2; ++j) total[row][j] = _mm512_loadu_ps(y.data + row * y.ld + 16 * j);
     }
-    for (int k = 0; k < pairs; ++k, w += 128) {
-      _mm_prefetch(reinterpret_cast<const char*>(w + 4096), _MM_HINT_T0);
-      _mm_prefetch(reinterpret_cast<const char*>(w + 4160), _MM_HINT_T0);
+    for (int k = 0; k < pairs; ++k, w += 128, ahead.data += ahead.stride) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead.data), _MM_HINT_T0);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead.data + 64), _MM_HINT_T0);
       add_pair<M>(_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), x, 2 * k, total);
     }
     PACELINE_UNROLL
@@ -49,13 +49,13 @@ struct Micro {
   }
 
   template <int M>
-  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y) {
+  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y, Ahead ahead) {
     const Fp8Table table;
     __m512 total[M][2];
     PACELINE_UNROLL
     for (int row = 0; row < M; ++row) total[row][0] = total[row][1] = _mm512_setzero_ps();
-    for (int k = 0; k < kScaleBlock / 2; ++k, w += 64) {
-      _mm_prefetch(reinterpret_cast<const char*>(w + 4096), _MM_HINT_T0);
+    for (int k = 0; k < kScaleBlock / 2; ++k, w += 64, ahead.data += ahead.stride) {
+      _mm_prefetch(reinterpret_cast<const char*>(ahead.data), _MM_HINT_T0);
       __m512i first, second;
       table.widen(w, first, second);
       add_pair<M>(first, second, x, 2 * k, total);

@@ -2,10 +2,11 @@
 //   struct Micro {
 //     static constexpr int kRows;      // most rows of one microkernel
 //     static constexpr bool kOnePass;  // whether it reads its weights once, not one half of the columns after the other
-//     template <int M> static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y);
-//     template <int M> static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y);
+//     template <int M> static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y, Ahead ahead);
+//     template <int M> static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y, Ahead ahead);
 //   };
-// Both add to y: bf16 the products of `pairs` pairs of input features, fp8 the scaled partial sum of one block of 128.
+// Both add to y: bf16 the products of `pairs` pairs of input features, fp8 the scaled partial sum of one block of 128. What they
+// prefetch is the driver's to say.
 // Anonymous, so that no other translation unit can link to code built for this processor.
 #pragma once
 
@@ -33,30 +34,54 @@ struct BlockScale {
   int split;  // columns that take `first`
 };
 
+struct Ahead {  // where a microkernel prefetches: `stride` bytes further with each pair of input features
+  const uint8_t* data;
+  int64_t stride;
+};
+
+constexpr int64_t kPrefetchDistance = 4096;  // bytes, where the weights are read once
+
 // Input features whose weights stay in the first-level cache while several groups of rows pass: a multiple of 128.
 constexpr int64_t kDepthStep = 256;
 
+// One group of rows over one depth step. Where several groups share the step, reading it leaves the memory idle while they
+// compute, so the first two fetch the next step meanwhile, half of it each.
+struct Step {
+  int64_t block, k, depth;
+  int group;
+  bool shared;  // by several groups
+
+  // `pair_bytes` of weights make a pair of input features; `done` features of the step are behind.
+  Ahead ahead(const uint8_t* w, int64_t pair_bytes, int64_t done) const {
+    const int64_t behind = done / 2 * pair_bytes, whole = depth / 2 * pair_bytes;
+    if (!shared) return {w + behind + kPrefetchDistance, pair_bytes};
+    if (group > 1) return {w + behind, pair_bytes};  // nothing new
+    return {w + whole + (group * whole + behind) / 2, pair_bytes / 2};
+  }
+};
+
 template <typename Micro, int M>
-inline void one_step(const PackedPart& part, int64_t block, int64_t k, int64_t depth, Activations x, Target y) {
+inline void one_step(const PackedPart& part, const Step& step, Activations x, Target y) {
   if (!part.fp8) {
-    const uint8_t* w = part.data + (block * part.depth + k) * kBlockColumns * 2;
-    Micro::template bf16<M>(w, x, static_cast<int>(depth / 2), y);
+    const uint8_t* w = part.data + (step.block * part.depth + step.k) * kBlockColumns * 2;
+    Micro::template bf16<M>(w, x, static_cast<int>(step.depth / 2), y, step.ahead(w, kBlockColumns * 4, 0));
     return;
   }
   const int64_t scale_blocks = part.depth / kScaleBlock;
-  for (int64_t done = 0; done < depth; done += kScaleBlock) {
-    const uint8_t* w = part.data + (block * part.depth + k + done) * kBlockColumns;
-    const float* scale = part.scale + 2 * (block * scale_blocks + (k + done) / kScaleBlock);
-    Micro::template fp8<M>(w, BlockScale{scale[0], scale[1], part.split[block]}, Activations{x.data + done, x.ld}, y);
+  const uint8_t* w = part.data + (step.block * part.depth + step.k) * kBlockColumns;
+  for (int64_t done = 0; done < step.depth; done += kScaleBlock) {
+    const float* scale = part.scale + 2 * (step.block * scale_blocks + (step.k + done) / kScaleBlock);
+    Micro::template fp8<M>(w + done * kBlockColumns, BlockScale{scale[0], scale[1], part.split[step.block]},
+                           Activations{x.data + done, x.ld}, y, step.ahead(w, kBlockColumns * 2, done));
   }
 }
 
 template <typename Micro, int M = Micro::kRows>
-inline void dispatch_rows(int rows, const PackedPart& part, int64_t block, int64_t k, int64_t depth, Activations x, Target y) {
+inline void dispatch_rows(int rows, const PackedPart& part, const Step& step, Activations x, Target y) {
   if (rows == M) {
-    one_step<Micro, M>(part, block, k, depth, x, y);
+    one_step<Micro, M>(part, step, x, y);
   } else if constexpr (M > 1) {
-    dispatch_rows<Micro, M - 1>(rows, part, block, k, depth, x, y);
+    dispatch_rows<Micro, M - 1>(rows, part, step, x, y);
   }
 }
 
@@ -74,7 +99,7 @@ inline void one_block(const LinearCall& call, int64_t block, Target y) {
       const int first = static_cast<int>(static_cast<int64_t>(call.rows) * group / groups);
       const int last = static_cast<int>(static_cast<int64_t>(call.rows) * (group + 1) / groups);
       const Activations x{call.x + first * call.ld_x + k, call.ld_x};
-      dispatch_rows<Micro>(last - first, part, block, k, depth, x, Target{y.data + first * y.ld, y.ld});
+      dispatch_rows<Micro>(last - first, part, Step{block, k, depth, group, groups > 1}, x, Target{y.data + first * y.ld, y.ld});
     }
   }
 }

@@ -29,7 +29,7 @@ struct Micro {
   }
 
   template <int M>
-  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y) {
+  static void bf16(const uint8_t* w, const Activations& x, int pairs, Target y, Ahead) {
     float total[M][kBlockColumns], even[kBlockColumns], odd[kBlockColumns];
     for (int row = 0; row < M; ++row) memcpy(total[row], y.data + row * y.ld, sizeof(total[row]));
     for (int k = 0; k < pairs; ++k, w += 4 * kBlockColumns) {
@@ -45,7 +45,7 @@ struct Micro {
   }
 
   template <int M>
-  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y) {
+  static void fp8(const uint8_t* w, const BlockScale& scale, const Activations& x, Target y, Ahead) {
     float total[M][kBlockColumns] = {}, even[kBlockColumns], odd[kBlockColumns];
     for (int k = 0; k < kScaleBlock / 2; ++k, w += 2 * kBlockColumns) {
       for (int c = 0; c < kBlockColumns; ++c) {
