@@ -13,6 +13,7 @@ from flows.plan import measurement_of
 from flows.progress import report
 from flows.settings import HostSettings, SettingsError, harness_environment
 from flows.source import find_repo
+from flows.verdicts.targets import load_targets
 
 _TIMEOUT_S = 120.0  # headers of a large checkpoint on a slow disk
 _WRONG = 2
@@ -21,8 +22,10 @@ _WRONG = 2
 def refuse_unfit(parameters: ValidationParameters, host: HostSettings) -> None:
     """Return when the engine under test can serve the checkpoint as asked, or cannot tell beforehand, which is said.
 
-    Raises SettingsError with the engine's reason, SourceError, BuildError.
+    Targets that cannot be judged are refused with it. Raises SettingsError with the engine's reason, SourceError, BuildError,
+    TargetError.
     """
+    load_targets(host.targets)
     refuse_unfit_for(open_build(host.build).folder if host.build else find_repo(host.repo), parameters)
 
 

@@ -30,6 +30,7 @@ from flows.verdicts.looks import LookPlan, judge_night
 from flows.verdicts.metrics import find_metric
 from flows.verdicts.series import cannot_differ
 from flows.verdicts.targets import Target, load_targets
+from storage.records import TARGETS_FILE
 
 
 def keep_records(folder: RunFolder) -> list[str]:
@@ -102,7 +103,8 @@ def judge_again(store: Path, run: Path, run_id: str, targets_file: Path | None) 
     """What a rebuild of the store puts down for a run: nothing where its folder has no plan, or one without
     looks. Raises PlanError, TargetError.
 
-    The changes that the run told of are put down too.
+    The run is judged by the targets kept in its folder; `targets_file` is for runs of versions that kept none. The changes that
+    the run told of are put down too.
     """
     if not (run / "plan.json").exists():
         return []
@@ -112,6 +114,8 @@ def judge_again(store: Path, run: Path, run_id: str, targets_file: Path | None) 
     parameters = plan.parameters
     tell_changes(store, run_id)
     said = {"workload": parameters.workload}
+    if (run / TARGETS_FILE).exists():
+        targets_file = run / TARGETS_FILE
     return [row | said for row in _rows(store, run_id, judge_run(store, run_id, parameters, targets_file))]
 
 

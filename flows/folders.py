@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from storage.records import Record, RecordError, load
+from storage.records import TARGETS_FILE, Record, RecordError, load
 
 _ATTEMPT = re.compile(r"\.attempt(\d+)\.json$")
 
@@ -31,6 +31,10 @@ class RunFolder:
     @property
     def plan(self) -> Path:
         return self.root / "plan.json"
+
+    @property
+    def targets(self) -> Path:
+        return self.root / TARGETS_FILE
 
     @property
     def records(self) -> Path:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+_SHARED = (Path("/run/lock"), Path("/tmp"))  # folders that all users of a host write to  # noqa: S108
+
 
 @contextmanager
 def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Iterator[None]:
@@ -46,8 +48,9 @@ def hold_shared(path: Path) -> int:
 
 
 def measuring_lock() -> Path:
-    """The lock that keeps measurements of one host apart, whoever runs them."""
-    return Path(tempfile.gettempdir()) / "paceline.measuring.lock"
+    """The lock that keeps measurements of one host apart, whoever runs them and whatever his own TMPDIR is."""
+    shared = (place for place in _SHARED if os.access(place, os.W_OK))
+    return next(shared, Path(tempfile.gettempdir())) / "paceline.measuring.lock"
 
 
 def _open(path: Path) -> int:

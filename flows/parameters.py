@@ -3,6 +3,7 @@
 Pure: pydantic alone. Fields left out take the workload's values; a field that was given wins over its workload.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
@@ -156,6 +157,13 @@ class ValidationParameters(BaseModel):
         if len(set(value)) != len(value):
             raise ValueError(f"kinds {','.join(value)}: each kind once")
         return tuple(kind for kind in KINDS if kind in value)
+
+    @field_validator("devices")
+    @classmethod
+    def _known_devices(cls, value: str) -> str:
+        if not re.fullmatch(r"cpu|cuda(:\d+(,\d+)*)?", value):
+            raise ValueError(f"devices {value!r}: must be cpu, cuda, cuda:0 or cuda:0,1 and so on")
+        return value
 
     @field_validator("levels", "looks", mode="before")
     @classmethod

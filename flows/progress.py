@@ -6,7 +6,7 @@ The terminal is drawn between measurements only: nothing of ours runs beside one
 import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -59,17 +59,23 @@ class Reporter:
         """Give the terminal back."""
 
 
+def _say(line: str) -> None:
+    """Nobody reading any more ends no run: all of it is in the run's log too."""
+    with suppress(BrokenPipeError):
+        print(line, file=sys.stderr, flush=True)
+
+
 class PlainTerminal(Reporter):
     """Lines on standard error, for pipes and logs."""
 
     def note(self, text: str) -> None:
         super().note(text)
-        print(text, file=sys.stderr, flush=True)
+        _say(text)
 
     def started(self, label: str, attempt: int, expected_s: float) -> None:
         super().started(label, attempt, expected_s)
         again = "" if attempt == 1 else f" (attempt {attempt})"
-        print(f"{self.position()} {label}{again} ... about {duration(self.left_s)} left", file=sys.stderr, flush=True)
+        _say(f"{self.position()} {label}{again} ... about {duration(self.left_s)} left")
 
 
 class LiveTerminal(Reporter):

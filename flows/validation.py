@@ -28,6 +28,7 @@ from flows.settings import HostSettings, current_host
 from flows.site import draw_site
 from flows.stages import measure_stages
 from flows.verdicts.judge import Verdict
+from flows.verdicts.targets import keep_targets, load_targets
 from storage.records import Source
 
 
@@ -38,7 +39,7 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
     course = summary.Course(datetime.now(UTC))
     source = source_under_test(host)
-    plan = lay_out(parameters, source, folder)
+    plan = lay_out(parameters, source, folder, host)
     begin(folder, plan, source, course)
     try:
         built = build.with_options(task_run_name=f"build {_short(source)}")(host, folder)
@@ -50,21 +51,25 @@ def validate(parameters: ValidationParameters) -> State[Any]:
     disturbed = check_machine(plan, folder, host)
     try:
         measure_beside(plan.checks, run)
-        course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan, host))
+        course.notes += measure_stages(plan, run, lambda: _undecided(folder, plan))
         measure_beside(plan.others, run)
     finally:
         course.notes += keep(folder, course, host)  # whatever ended us, what was measured is in the store
     course.notes += disturbed
-    verdicts = judge(folder, plan, host, course)
+    verdicts = judge(folder, plan, course)
     found = tell(folder, plan, run, verdicts, course)
     draw_site(folder.results)
     return final_state(found)
 
 
 @task(name="plan", task_run_name="plan", persist_result=False)
-def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder) -> Plan:
-    """Write the plan down, or hold it against the one that is resumed. Raises PlanError where they differ."""
+def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder, host: HostSettings) -> Plan:
+    """Write the plan down, or hold it against the one that is resumed. The targets beside it are those of this start.
+
+    Raises PlanError where the plans differ, TargetError.
+    """
     plan = make_plan(parameters, source.tree)
+    load_targets(host.targets)
     folder.create()
     for reason in aggregate.reconcile(folder):
         report().note(f"set aside: {reason}")
@@ -74,6 +79,7 @@ def lay_out(parameters: ValidationParameters, source: Source, folder: RunFolder)
     else:
         write_plan(plan, folder.plan)
         report().note(f"run {folder.run_id}: {_extent(plan)}")
+    keep_targets(host.targets, folder.targets)
     return plan
 
 
@@ -151,11 +157,11 @@ def place_commits(folder: RunFolder, host: HostSettings) -> None:
 
 
 @task(name="verdicts", task_run_name="verdicts", persist_result=False)
-def judge(folder: RunFolder, plan: Plan, host: HostSettings, course: summary.Course) -> list[Verdict]:
+def judge(folder: RunFolder, plan: Plan, course: summary.Course) -> list[Verdict]:
     """Judge every target and keep the verdicts, and with them the changes of the trend that this run brings to light."""
-    verdicts = aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, host.targets)
+    verdicts = aggregate.judge_run(folder.snapshot, folder.run_id, plan.parameters, folder.targets)
     aggregate.store_judged(folder, verdicts, plan.parameters.workload)
-    course.notes += aggregate.judged_targets(plan.parameters, host.targets)[1]
+    course.notes += aggregate.judged_targets(plan.parameters, folder.targets)[1]
     if plan.parameters.with_canary:
         course.notes.append(aggregate.canary_of(folder.snapshot, folder.run_id).reason)
     course.alerts = aggregate.tell_changes(folder.store, folder.run_id)
@@ -207,8 +213,8 @@ def known_durations(plan: Plan, folder: RunFolder) -> Expectations:
     return expectations
 
 
-def _undecided(folder: RunFolder, plan: Plan, host: HostSettings) -> Collection[int]:
-    return aggregate.open_levels(folder.snapshot, folder.run_id, plan.parameters, host.targets)
+def _undecided(folder: RunFolder, plan: Plan) -> Collection[int]:
+    return aggregate.open_levels(folder.snapshot, folder.run_id, plan.parameters, folder.targets)
 
 
 def _refuse_other_plan(earlier: Plan, plan: Plan, folder: RunFolder) -> None:

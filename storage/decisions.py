@@ -36,6 +36,22 @@ def load_decisions(connection: DuckDBPyConnection, path: Path) -> None:
         insert_rows(connection, "decisions", rows)
 
 
+def write_down(connection: DuckDBPyConnection, path: Path) -> None:
+    """Bring the decisions of the table into decisions.json, the truth from then on, beside those it has. Raises StoreError."""
+    names = ", ".join(f'CAST("{name}" AS VARCHAR)' for name in _FIELDS)
+    stored = [dict(zip(_FIELDS, row, strict=True)) for row in connection.execute(f"SELECT {names} FROM decisions").fetchall()]
+    known = _read(path) if path.exists() else []
+    seen = {(row["kind"], row["commit"], row["target"], row["until"], row["because"]) for row in known}
+    new = [
+        {**row, "decided_at": timestamp(row["decided_at"])}
+        for row in stored
+        if (row["kind"], row["commit"], row["target"], row["until"], row["because"]) not in seen
+    ]
+    if new:
+        _write(path, sorted([*known, *new], key=lambda row: str(row["decided_at"])))
+        load_decisions(connection, path)
+
+
 def _add(db_path: Path | str, row: Row, at: datetime) -> None:
     database = Database(db_path)
     path = database.path.parent / DECISIONS_FILE

@@ -10,6 +10,7 @@ from duckdb import DuckDBPyConnection
 from duckdb import Error as DuckDBError
 
 from storage.database import Database, read
+from storage.decisions import DECISIONS_FILE, write_down
 from storage.errors import StoreError, StoreTooNew
 from storage.load_rows import column_types
 from storage.migrate import migration_files, paceline_version, refuse_newer
@@ -70,6 +71,7 @@ def import_back(folder: Path | str, db_path: Path | str) -> ExportReport:
             if wrong:
                 table, count = next(iter(wrong.items()))
                 raise StoreError(f"{folder / table}: {count} rows, and the manifest says {expected[table]}")
+            write_down(connection, database.path.parent / DECISIONS_FILE)
     except BaseException:
         database.path.unlink(missing_ok=True)
         Path(f"{database.path}.wal").unlink(missing_ok=True)

@@ -7,8 +7,11 @@ changes nothing, and records that arrive meanwhile are in it.
 import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
+
+from duckdb import Error as DuckDBError
 
 from storage.commits import COMMITS_FILE, load_commits
 from storage.database import STORE_NAME, Database
@@ -19,6 +22,7 @@ from storage.queries import query
 from storage.runs import store_verdicts
 from storage.sources import insert_folder, record_files, run_folders
 
+_CANNOT_OPEN = "DuckDB cannot open it"  # of the error for a file that is no database
 Recompute = Callable[[Path, str], Sequence[Mapping[str, Any]]]
 
 
@@ -27,8 +31,9 @@ def rebuild(raw: Path | str, db_path: Path | str, *, recompute: Recompute | None
     decisions.json.
 
     Verdicts are derived: `recompute(store, run_id)` gives those of a run (as `store_verdicts` takes them) from the ratios in
-    the new store; without it the table stays empty. Raises StoreError where `raw` is no folder or the store cannot be
-    replaced.
+    the new store; without it the table stays empty. A store that has records of which `raw` has no file is kept beside the new
+    one, which is said. Raises StoreError where `raw` is no folder, where it has no record and the store has some (as one that
+    was imported), or where the store cannot be replaced.
     """
     raw = Path(raw).absolute()
     if not raw.is_dir():
@@ -47,6 +52,15 @@ def rebuild(raw: Path | str, db_path: Path | str, *, recompute: Recompute | None
             late = sorted(set(record_files(raw)) - set(files))
             if late:
                 report = _sum(report, _fill(work, raw, late, recompute))
+            lost = _records_of(database) - _records_of(work)
+            if lost and not files and not late:
+                raise StoreError(
+                    f"{raw}: holds no record, and {database.path.name} has {len(lost)}, as one that `paceline import` filled: "
+                    "a rebuild would empty it, and nothing was changed. Bring the records in with `paceline ingest`, or remove "
+                    "the store"
+                )
+            if lost:
+                report.rejected.append((database.path, _keep_beside(database.path, len(lost))))
             _take_place(work, database)
         database.publish_snapshot()
     finally:
@@ -83,6 +97,30 @@ def _runs_of(work: Database, files: Iterable[Path], raw: Path) -> list[str]:
     return [str(run_id) for run_id in found["run_id"]]
 
 
+def _records_of(database: Database) -> set[str]:
+    """Ids of a store's records; none of one that is not there or cannot be opened, which a rebuild is there to replace."""
+    if not database.path.exists():
+        return set()
+    try:
+        with database.attached() as connection:
+            return {str(name) for (name,) in connection.execute("SELECT record_id FROM store.records").fetchall()}
+    except StoreError as error:
+        if _CANNOT_OPEN not in str(error):
+            raise  # held by someone, or newer: not ours to replace
+        return set()
+    except DuckDBError:  # another database
+        return set()
+
+
+def _keep_beside(path: Path, lost: int) -> str:
+    """Keep the old store under another name. The reason, for the report."""
+    name = f"{path.stem}.before-rebuild"
+    number = next(number for number in count(1) if not path.with_name(f"{name}-{number}{path.suffix}").exists())
+    kept = path.with_name(f"{name}-{number}{path.suffix}")
+    shutil.copy2(path, kept)
+    return f"{path}: {lost} of its records have no readable file any more; as it was, it is kept as {kept.name}"
+
+
 def _take_place(work: Database, database: Database) -> None:
     """Put the new store where the old one is. The lock is held, so only a foreign client could have the old one open."""
     wal, new_wal = Path(f"{database.path}.wal"), Path(f"{work.path}.wal")
@@ -93,8 +131,8 @@ def _take_place(work: Database, database: Database) -> None:
             with database.attached() as connection:
                 connection.execute("CHECKPOINT")
         except StoreError as error:
-            if "DuckDB cannot open it" not in str(error):
-                raise  # held by someone, or newer: not ours to replace
+            if _CANNOT_OPEN not in str(error):
+                raise
     wal.unlink(missing_ok=True)
     work.path.replace(database.path)
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 RECORD_VERSION = 1
+TARGETS_FILE = "targets.toml"  # in a run's folder: what it is judged by
 _SHOWN = 120  # characters of a wrong value in a message
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]

@@ -15,7 +15,7 @@ from storage.builds import BUILDS_FOLDER, build_files, insert_build
 from storage.database import Database
 from storage.errors import StoreError
 from storage.ingest import IngestReport, ingest, setting_aside
-from storage.records import RecordError, load
+from storage.records import TARGETS_FILE, RecordError, load
 from storage.runs import PLAN_FILE, RUN_FILE, insert_run
 
 RECORDS_FOLDER = "records"
@@ -121,7 +121,7 @@ def _copy_in(file: Path, root: Path) -> Path:
     _copy_once(file, target)
     origin = file.parent.parent if file.parent.name == RECORDS_FOLDER else None
     if origin is not None:
-        extras = [origin / RUN_FILE, origin / PLAN_FILE, *build_files(origin)]
+        extras = [origin / RUN_FILE, origin / PLAN_FILE, origin / TARGETS_FILE, *build_files(origin)]
         if record.failure is not None and record.failure.log:
             extras.append(origin / record.failure.log)
         for extra in extras:

@@ -49,6 +49,7 @@ def examine(host: HostSettings) -> Iterator[Finding]:
     """Look at everything a validation on the CPU and the nightly need."""
     yield from _tools(host)
     yield _sources(host)
+    yield from _files(host)
     yield _cpu()
     yield _gpu()
     yield _memory()
@@ -69,6 +70,25 @@ def _sources(host: HostSettings) -> Finding:
         seen = "no git repository: runs have no place in the trend; git clone the sources to give them one"
         return Finding("sources", False, seen, needed=False)
     return Finding("sources", True, f"commit {source.commit[:10]}{' with uncommitted changes' if source.dirty else ''}")
+
+
+def _files(host: HostSettings) -> Iterator[Finding]:
+    """What a validation started here would be told to do: paceline.toml, its variables, the targets."""
+    from flows.settings import SettingsError, load_parameters
+    from flows.verdicts.targets import TargetError, load_targets
+
+    try:
+        asked = load_parameters({})
+    except SettingsError as error:
+        yield Finding("settings", False, str(error))
+    else:
+        yield Finding("settings", True, f"{asked.checkpoint}, tp {asked.tp}, on {asked.devices}")
+    try:
+        targets = load_targets(host.targets)
+    except TargetError as error:
+        yield Finding("targets", False, str(error))
+    else:
+        yield Finding("targets", True, f"{host.targets or 'built in'}: {len(targets)}")
 
 
 def _gpu() -> Finding:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.cli.errors import told
+from flows.cli.errors import fail, told
 
 if TYPE_CHECKING:
     from storage.ingest import IngestReport
@@ -38,6 +38,8 @@ def sql(
     """Ask the results store. It reads the snapshot, so that it blocks nobody and changes nothing. Exit code 2 where SQL fails."""
     from storage import shell
 
+    if sum(given is not None for given in (question, command, file)) > 1:
+        fail("sql: one question at a time: as an argument, with --command or with --file")
     with told():
         code = shell.run(results, command=command or question, file=file, format=form)  # type: ignore[arg-type]  # run refuses other words
     sys.exit(code)
@@ -52,6 +54,8 @@ def ingest(
 
     with told():
         report = adopt(results, paths)
+    if report.added:
+        print("verdicts come with `paceline rebuild`, which judges every run, those of other machines too")
     _say(report)
 
 

@@ -75,8 +75,7 @@ def quantity(value: float, unit: str) -> str:
 
 def default_targets() -> tuple[Target, ...]:
     """The predecessor's four."""
-    text = resources.files("flows.verdicts").joinpath("default_targets.toml").read_text(encoding="utf-8")
-    return parse_targets(text, "default_targets.toml")
+    return parse_targets(_default_text(), "default_targets.toml")
 
 
 def comparison_targets(levels: Sequence[int], modes: Sequence[Leg] = ("batch",), margin: float = 0.03) -> tuple[Target, ...]:
@@ -97,13 +96,26 @@ def comparison_targets(levels: Sequence[int], modes: Sequence[Leg] = ("batch",),
 
 def load_targets(path: Path | None = None) -> tuple[Target, ...]:
     """Read a targets file, or the default. Raises TargetError."""
-    if path is None:
-        return default_targets()
+    return default_targets() if path is None else parse_targets(_text(path), str(path))
+
+
+def keep_targets(path: Path | None, copy: Path) -> None:
+    """Write down, as they stand, the targets that a run is judged by, now and after a rebuild. Raises TargetError."""
+    text = _default_text() if path is None else _text(path)
+    parse_targets(text, str(path))
+    if path is None or path.resolve() != copy.resolve():
+        copy.write_text(text, encoding="utf-8")
+
+
+def _default_text() -> str:
+    return resources.files("flows.verdicts").joinpath("default_targets.toml").read_text(encoding="utf-8")
+
+
+def _text(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise TargetError(f"{path}: not readable as text: {error}") from error
-    return parse_targets(text, str(path))
 
 
 def parse_targets(text: str, source: str) -> tuple[Target, ...]:

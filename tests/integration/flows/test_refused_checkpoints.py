@@ -78,6 +78,15 @@ def test_an_unknown_shape_is_refused_with_those_there_are(validate: Callable[...
     assert list(tmp_path.iterdir()) == []
 
 
+def test_targets_that_cannot_be_judged_are_refused_as_early(validate: Callable[..., Ended], tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text('[[target]]\nname = "x"\nmetric = "speedup_vs_serial"\nlevel = 2\ndirection = "<="\n')
+    done = validate("--checkpoint", "synthetic:tiny", "--quick", "--targets", "mine.toml")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert "error: mine.toml: target 1" in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
 def test_a_comparison_is_refused_alike(validate: Callable[..., Ended], tmp_path: Path) -> None:
     """Of the tree as it stands, before either side is built."""
     synthetic.save("tiny", 0, tmp_path / "model", shards=2)

@@ -5,6 +5,7 @@ import subprocess
 import uuid
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -19,6 +20,7 @@ from flows.folders import RunFolder
 from flows.parameters import ValidationParameters
 from flows.plan import make_plan, write_plan
 from flows.verdicts.judge import Verdict
+from flows.verdicts.targets import keep_targets
 from storage.commits import fill_commits
 from storage.decisions import add_acceptance, add_waiver
 from storage.ingest import ingest
@@ -206,6 +208,21 @@ def test_a_rebuild_judges_every_night_as_it_was_judged(series: Series) -> None:
     assert report.rejected == []
     assert query(series.results, sql).equals(before)
     assert list(query(series.results, "SELECT because FROM decisions ORDER BY decided_at")["because"]) == ["known", "so be it"]
+
+
+def test_a_rebuild_judges_by_the_targets_of_the_night(series: Series) -> None:
+    """Whatever the file says by then, and wherever the rebuild is started."""
+    run = series.measure(0)
+    keep_targets(series.targets, RunFolder(series.results, run).targets)
+    series.judge(run)
+    series.targets.write_text(series.targets.read_text().replace('name = "floor"', 'name = "another"'))
+    sql = "SELECT * FROM verdicts ORDER BY run_id, name"
+    before = query(series.results, sql)
+    assert "floor" in set(before["name"])
+    for given in (series.targets, None):
+        judge = partial(lambda given, store, name: judge_again(store, series.results / name, name, given), given)
+        rebuild(series.results, series.results, recompute=judge)
+        assert query(series.results, sql).equals(before)
 
 
 def test_a_target_without_data_says_so(series: Series) -> None:

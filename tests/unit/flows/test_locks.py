@@ -1,5 +1,6 @@
 """Locks between processes: held for as long as the holder lives."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -48,3 +49,21 @@ def test_a_free_lock_waits_for_nobody(tmp_path: Path) -> None:
         with exclusive(tmp_path / "lock", lambda: waits.append("waiting")):
             pass
     assert waits == []
+
+
+def test_the_measuring_lock_is_one_for_all(tmp_path: Path) -> None:
+    """Also for those whose temporary folder is their own."""
+    program = "from flows.locks import measuring_lock; print(measuring_lock())"
+    told = {
+        subprocess.run(
+            [sys.executable, "-c", program],
+            cwd=ROOT,
+            env={**os.environ, "TMPDIR": folder},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for folder in ("/tmp", str(tmp_path))
+    }
+    assert len(told) == 1
+    assert str(tmp_path) not in told.pop()

@@ -92,3 +92,14 @@ def test_legs_take_turns_where_both_engines_fit() -> None:
     assert not ValidationParameters(devices="cuda:0").in_turns
     assert ValidationParameters(devices="cuda:0", interleave="rounds").in_turns
     assert not ValidationParameters(interleave="legs").in_turns
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cuda", "cuda:0", "cuda:0,1"])
+def test_devices_there_may_be(devices: str) -> None:
+    assert ValidationParameters(devices=devices).devices == devices
+
+
+@pytest.mark.parametrize("devices", ["tpu", "cuda:x", "cuda:", "CPU", "cpu:0", "cuda:0,"])
+def test_devices_of_another_kind_are_refused(devices: str) -> None:
+    with pytest.raises(ValidationError, match=f"devices '{devices}': must be cpu, cuda, cuda:0 or cuda:0,1"):
+        ValidationParameters(devices=devices)

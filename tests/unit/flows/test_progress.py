@@ -1,8 +1,11 @@
 """What a person sees while a run goes on."""
 
 import io
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -11,6 +14,8 @@ from flows.parameters import ValidationParameters
 from flows.plan import measurement_of
 from flows.progress import LiveTerminal, PlainTerminal, describe, duration, on_terminal, report
 from storage.records import Failure, Record, RequestSample, RoundSample, Source, Status
+
+ROOT = Path(__file__).parents[3]
 
 
 def record(status: Status = "ok", failure: Failure | None = None, invalid: tuple[str, ...] = ()) -> Record:
@@ -94,3 +99,23 @@ def test_nobody_watching_means_the_log_alone(capsys: pytest.CaptureFixture[str])
         assert report() is terminal
     assert report() is not terminal
     assert capsys.readouterr().err == ""
+
+
+def test_a_reader_that_went_away_ends_nothing() -> None:
+    """As `2>&1 | head` leaves it."""
+    program = "import sys; from flows.progress import PlainTerminal; t = PlainTerminal(); sys.stdin.read()\n"
+    program += "for _ in range(3): t.note('a line')\nprint('to the end')"
+    with subprocess.Popen(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stderr.close()
+        process.stdin.close()
+        assert process.stdout.read() == "to the end\n"

@@ -4,14 +4,15 @@ import re
 import shutil
 import tarfile
 import zipfile
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from storage import queries
-from storage.database import Database
+from storage.database import Database, read
+from storage.decisions import add_acceptance, add_waiver
 from storage.errors import StoreError, StoreTooNew
 from storage.export import export, import_back
 from storage.ingest import ingest, store_build, store_run, store_verdicts
@@ -116,6 +117,46 @@ def test_export_and_import_restore_all(kit: Any, results: Any, tmp_path: Path) -
     assert months == ["month=2026-03", "month=2026-05"]
     import_back(tmp_path / "out", tmp_path / "new")
     assert kit.contents(tmp_path / "new") == kit.contents(results.root)
+
+
+def test_a_rebuild_empties_no_imported_store(kit: Any, results: Any, tmp_path: Path) -> None:
+    filled(kit, results)
+    export(results.root, tmp_path / "out")
+    import_back(tmp_path / "out", tmp_path / "new")
+    before = kit.contents(tmp_path / "new")
+    with pytest.raises(StoreError, match=r"holds no record, and paceline\.duckdb has 9, as one that `paceline import` filled"):
+        rebuild(tmp_path / "new", tmp_path / "new")
+    assert kit.contents(tmp_path / "new") == before
+    assert not list((tmp_path / "new").glob(".rebuild*"))
+
+
+def test_a_rebuild_keeps_the_store_that_knew_more(kit: Any, results: Any) -> None:
+    paths = filled(kit, results)
+    before = kit.contents(results.root)
+    paths[0].unlink()
+    report = rebuild(results.root, results.store, recompute=verdicts_of)
+    kept = results.root / "paceline.before-rebuild-1.duckdb"
+    assert f"{results.store}: 1 of its records have no readable file any more; as it was, it is kept as {kept.name}" in str(
+        report
+    )
+    assert report.added == len(paths) - 1
+    assert kit.contents(kept) == before
+    assert len(rebuild(results.root, results.store, recompute=verdicts_of).rejected) == 1, "nothing is lost a second time"
+
+
+def test_an_import_brings_decisions_for_good(kit: Any, results: Any, tmp_path: Path) -> None:
+    filled(kit, results)
+    day = datetime(2026, 3, 2, tzinfo=UTC)
+    add_acceptance(results.root, "a" * 40, "a try", day)
+    add_waiver(results.root, "2 concurrent", day.date(), "known", day)
+    export(results.root, tmp_path / "out")
+    new = tmp_path / "new"
+    import_back(tmp_path / "out", new)
+    assert kit.contents(new) == kit.contents(results.root)
+    add_acceptance(new, "b" * 40, "another", day + timedelta(days=1))
+    with read(new) as connection:
+        found = connection.execute('SELECT "because" FROM decisions ORDER BY decided_at, kind').fetchall()
+    assert found == [("a try",), ("known",), ("another",)]
 
 
 def test_export_and_import_of_an_empty_store(kit: Any, results: Any, tmp_path: Path) -> None:

@@ -102,3 +102,14 @@ def test_the_exit_code_is_2_only_for_what_is_needed(host: HostSettings, tmp_path
     empty = subprocess.run([*command, str(tmp_path)], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert empty.returncode == 2, empty.stdout + empty.stderr
     assert "MISSING sources" in empty.stdout
+
+
+def test_files_that_a_validation_would_refuse(host: HostSettings, tmp_path: Path) -> None:
+    (tmp_path / "paceline.toml").write_text("levls = [2]\n")
+    (tmp_path / "targets.toml").write_text("[[target]]\nname = 'x'\n")
+    settings = found(host, "settings")
+    assert (settings.good, settings.needed) == (False, True)
+    assert "levls" in settings.seen
+    targets = found(host.model_copy(update={"targets": tmp_path / "targets.toml"}), "targets")
+    assert (targets.good, targets.needed) == (False, True)
+    assert "targets.toml: target 1" in targets.seen
