@@ -2,9 +2,11 @@
 
     python tests/bench/bench_decode.py [CHECKPOINT] [--tp 1,4] [--widths 1,2,4,8,16] [--prefill 512,2048] [--rounds 5]
 
-The floor of a step is the larger of its bytes over the read bandwidth and its operations over the BF16 peak, each the best probe
-of the run. A share over 100 % means that the probe was poor, and voids the row. `torch` is the same matrices multiplied by torch
-in BF16, nothing else of a step. Run it on a machine that does nothing else.
+The floor of a step is the larger of its bytes over the read bandwidth and its operations over the BF16 peak. The peak is the best
+probe of the run; the bandwidth is the better of the probes right before and right after the row, because a shared host changes it
+by half from one minute to the next (`of the run` holds the same step against the best of all). A row between two probes that
+differ by more than a tenth is marked ~, and a share over 100 % means that the probes were poor: neither says anything. `torch` is
+the same matrices multiplied by torch in BF16, nothing else of a step. Run it on a machine that does nothing else.
 """
 
 import argparse
@@ -69,21 +71,25 @@ def decode_table(session: Session, products: TorchProducts, probes: Probes, widt
     """A row a width."""
     measured = []
     for width in widths:
-        probes.read()
+        by_torch = products.seconds(width)
+        probes.multiply()
+        before = probes.read()
         step = step_seconds(session, width, rounds)
-        measured.append((width, step, products.seconds(width), probes.read()))
+        measured.append((width, step, by_torch, (before, probes.read())))
     table = Table(title=f"decode, TP{session.facts.tp}, {session.facts.isa}, read at best {probes.bytes_per_s / 1e9:.1f} GB/s")
-    for name in ("rows", "step ms", "GB/s", "read GB/s", "floor ms", "share", "torch ms", "tok/s", "speed-up"):
+    for name in ("rows", "step ms", "GB/s", "read GB/s", "floor ms", "share", "of the run", "torch ms", "tok/s", "speed-up"):
         table.add_column(name, justify="right")
     for width, step, by_torch, read in measured:
         size = session.step_bytes(width, PROMPT + NEW // 2)
-        floor = max(size / probes.bytes_per_s, 2 * products.multiplications * width / probes.flops_per_s)
+        computed = 2 * products.multiplications * width / probes.flops_per_s
+        floor, of_the_run = (max(size / speed, computed) for speed in (max(read), probes.bytes_per_s))
         cells = [
             f"{step * 1e3:.2f}",
             f"{size / step / 1e9:.1f}",
-            f"{read / 1e9:.1f}",
+            f"{'~' if max(read) > 1.1 * min(read) else ''}{max(read) / 1e9:.1f}",
             f"{floor * 1e3:.2f}",
             f"{floor / step:.0%}",
+            f"{of_the_run / step:.0%}",
         ]
         speed_up = measured[0][1] / measured[0][0] * width / step
         table.add_row(str(width), *cells, f"{by_torch * 1e3:.2f}", f"{width / step:.1f}", f"{speed_up:.2f}x")
