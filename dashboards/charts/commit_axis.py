@@ -7,6 +7,8 @@ import pandas as pd
 
 from dashboards import frames
 
+MOST_TICKS = 400
+
 
 def with_places(data: pd.DataFrame, last: float = 0.0) -> pd.DataFrame:
     """Add placed, x and name. A run whose commit has no place gets one to the right of all others, and of `last`, and a *
@@ -34,5 +36,8 @@ def encode(data: pd.DataFrame, title: str | None, field: str = "x:Q", zoom: Any 
     scale = alt.Scale(domain=[low - room, high + room], nice=False, zero=False)
     if zoom is not None:
         scale = alt.Scale(domain=zoom, nice=False, zero=False, padding=14)
-    axis = alt.Axis(labelExpr="commits[datum.value] || ''", tickMinStep=1, tickCount=6, grid=False, title=title)
+    places = sorted({int(place) for place in data["x"]})
+    ticks = places[:: max(1, -(-len(places) // MOST_TICKS))]  # commits that have a name to show; the others are not measured
+    label = "commits[datum.value] || ''"
+    axis = alt.Axis(values=ticks, labelExpr=label, labelOverlap="greedy", labelSeparation=12, grid=False, title=title)
     return alt.X(field, scale=scale, axis=axis)

@@ -7,7 +7,7 @@ import pytest
 
 from flows.settings import HostSettings
 
-sys.path.insert(0, str(Path(__file__).parent))  # for planted: tests are no packages here
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "up")]  # planted, up_support: no packages here
 
 
 @pytest.fixture(scope="session")

@@ -97,7 +97,7 @@ def client_of(api_url: str) -> Iterator[Any]:
         yield client
 
 
-def start(folder: Path, build: Path, *options: str, environment: dict[str, str] | None = None) -> Up:
+def start(folder: Path, build: Path | None, *options: str, environment: dict[str, str] | None = None) -> Up:
     """Start it and return once it says that it is up. The same folder again: a restart on the same ports."""
     up = begin(folder, build, *options, environment=environment)
     assert up.process.stdout is not None
@@ -109,7 +109,7 @@ def start(folder: Path, build: Path, *options: str, environment: dict[str, str] 
     pytest.fail("it did not come up:\n" + "\n".join(up.said))
 
 
-def begin(folder: Path, build: Path, *options: str, environment: dict[str, str] | None = None) -> Up:
+def begin(folder: Path, build: Path | None, *options: str, environment: dict[str, str] | None = None) -> Up:
     """Start it and return at once."""
     folder.mkdir(parents=True, exist_ok=True)
     plan = folder / "nightly.toml"
@@ -119,7 +119,8 @@ def begin(folder: Path, build: Path, *options: str, environment: dict[str, str] 
     if not ports.exists():
         ports.write_text(f"{free_port()} {free_port()}")
     port, pages_port = map(int, ports.read_text().split())
-    command = [sys.executable, "-P", "-m", "flows.cli", "up", "--build", str(build), "--cache", str(folder / "cache")]
+    command = [sys.executable, "-P", "-m", "flows.cli", "up", "--cache", str(folder / "cache")]
+    command += ["--build", str(build)] if build is not None else []
     command += ["--port", str(port), "--pages-port", str(pages_port), "--wait-minutes", "0", *options]
     environ = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "PACELINE_"))}
     environ |= {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(folder / "xdg")} | (environment or {})
