@@ -100,7 +100,11 @@ def load_targets(path: Path | None = None) -> tuple[Target, ...]:
 
 
 def keep_targets(path: Path | None, copy: Path) -> None:
-    """Write down, as they stand, the targets that a run is judged by, now and after a rebuild. Raises TargetError."""
+    """Write down, as they stand, the targets that a run is judged by, now and after a rebuild; a run that is taken up without
+    a file keeps those it has. Raises TargetError.
+    """
+    if path is None and copy.exists():
+        return
     text = _default_text() if path is None else _text(path)
     parse_targets(text, str(path))
     if path is None or path.resolve() != copy.resolve():

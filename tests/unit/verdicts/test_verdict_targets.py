@@ -4,7 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from flows.verdicts.targets import Target, TargetError, comparison_targets, default_targets, load_targets, parse_targets
+from flows.verdicts.targets import (
+    Target,
+    TargetError,
+    comparison_targets,
+    default_targets,
+    keep_targets,
+    load_targets,
+    parse_targets,
+)
 
 GOOD = """
 [[target]]
@@ -117,3 +125,13 @@ def test_comparison_targets_allow_the_margin_and_know_the_reference() -> None:
     assert [t.name for t in comparison_targets((2,), ("serial", "batch"))] == ["serial at 2", "batch at 2"]
     with pytest.raises(ValueError, match="margin"):
         comparison_targets((2,), margin=3)
+
+
+def test_a_run_keeps_its_targets_until_it_is_given_others(tmp_path: Path) -> None:
+    mine, copy = tmp_path / "mine.toml", tmp_path / "targets.toml"
+    keep_targets(None, copy)
+    assert load_targets(copy) == default_targets()
+    mine.write_text(copy.read_text().replace("bound = 4.5", "bound = 5.5"))
+    keep_targets(mine, copy)
+    keep_targets(None, copy)  # taken up by the command that the interrupted run printed
+    assert load_targets(copy) == load_targets(mine) != default_targets()
