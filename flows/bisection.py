@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from math import sqrt
 from pathlib import Path
 
+from flows.admission import refuse_unfit_for
 from flows.build import BuildError
 from flows.commit_builds import BuildCosts, CommitBuilds, Engine, Unmeasurable
 from flows.commit_range import Span, between
@@ -112,7 +113,7 @@ def parse_target(text: str, targets_file: Path | None = None) -> tuple[int, Mode
 def bisect(asked: Asked, parameters: ValidationParameters, host: HostSettings, folder: RunFolder) -> Bisected:
     """Search, and keep what is found in the folder's bisect.json after every step.
 
-    Raises TargetError, SourceError, StoreError, and BuildError where the good or the bad end does not build.
+    Raises TargetError, SourceError, SettingsError, StoreError, and BuildError where the good or the bad end does not build.
     """
     from flows.bisection_report import write
 
@@ -149,6 +150,7 @@ class _Search:
         self.earlier: dict[str, Step] = {}  # of the same search, interrupted
         self.contents: dict[str, Found] = {}  # by what was built: sources may differ where binaries do not
         self.good = self._end(span.good, state.asked.good)
+        refuse_unfit_for(self.good.build.folder, parameters)
 
     def ends(self) -> bool:
         """Measure the bad end, and where the branches left each other; whether there is something to search."""

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from flows.bisection import LOOKS, MINUTES, Asked, parse_target
-from flows.commit_parameters import RANGE, REVISION, BackfillParameters
+from flows.commit_parameters import RANGE, REVISION, BackfillParameters, CommitRange
 from flows.forms import ServedValidation
 from flows.parameters import ValidationParameters
 from flows.plan import MODES, Mode
@@ -26,7 +26,7 @@ class ServedBackfill(_Form):
 
     model_config = ConfigDict(title="Backfill")
 
-    range: str = Field(
+    range: CommitRange = Field(
         default="HEAD", pattern=RANGE, description="A..B: the commits that B has and A has not. B: all of B's history."
     )
     every: int = Field(default=1, ge=1, le=10_000, description="Measure every N-th commit of the range, and the last.")

@@ -38,12 +38,10 @@ def between(repo: Path, good: str, bad: str) -> Span:
 
 def commits_in(repo: Path, text: str) -> tuple[Node, ...]:
     """The commits of a range, oldest first: `A..B` those that B has and A has not, `B` all that B has. Raises SourceError."""
-    if "..." in text:
-        raise SourceError(f"range {text!r}: write A..B for the commits that B has and A has not, or B for all of B's history")
-    start, dots, end = text.rpartition("..")
-    tips = [resolve(repo, end or "HEAD")]
+    start, _, end = text.rpartition("..")
+    tips = [resolve(repo, end)]
     require_reached(repo, tips[0])
-    if dots and start:
+    if start:
         tips.insert(0, f"^{resolve(repo, start)}")
     nodes = _nodes(repo, tips)
     if not nodes:

@@ -22,7 +22,7 @@ from flows.locks import exclusive, measuring_lock
 from flows.parameters import ValidationParameters
 from flows.plan import Measurement, Mode, measurement_of
 from flows.progress import report
-from flows.revisions import WORKTREE, merge_base, resolve
+from flows.revisions import WORKTREE, merge_base, require_reached, resolve
 from flows.settings import HostSettings
 from flows.source import find_repo
 from flows.stages import Budget
@@ -97,14 +97,27 @@ def open_side(name: str | None, existing: Path | None, host: HostSettings, log: 
     if name == WORKTREE:
         build, source = build_engine(repo, host, log)
         return Side(name, build, source)
-    commit = merge_base(repo) if name is None else resolve(repo, name)
+    commit = commit_of(name, host)
     report().note(f"engine of {name or 'the merge base'} ({commit[:10]})")
     build, source = build_commit(repo, commit, host, log)
     return Side(name or "merge base", build, source)
 
 
+def commit_of(name: str | None, host: HostSettings) -> str:
+    """The commit of a name, if it is there and reached; None is where the branch left the main line. Raises SourceError."""
+    repo = find_repo(host.repo)
+    commit = merge_base(repo) if name is None else resolve(repo, name)
+    require_reached(repo, commit)
+    return commit
+
+
 def compare(comparison: Comparison, folder: RunFolder) -> Compared:
-    """Measure within the budget until every target is decided, then judge. Failed processes become ERROR verdicts."""
+    """Measure within the budget until every target is decided, then judge. Failed processes become ERROR verdicts.
+
+    Whatever ends it before, what was measured is in the store. Raises StoreError.
+    """
+    from storage.ingest import ingest
+
     began, parameters = datetime.now(UTC), comparison.parameters
     expectations = Expectations(longest_s=60 * parameters.deadline_minutes)
     runs = {
@@ -118,7 +131,11 @@ def compare(comparison: Comparison, folder: RunFolder) -> Compared:
     notes: list[str] = []
     first = 1
     for look in plan.looks:
-        notes = _measure(comparison, open_targets, range(first, look + 1), runs, (budget, samples))
+        try:
+            notes = _measure(comparison, open_targets, range(first, look + 1), runs, (budget, samples))
+        except BaseException:
+            ingest(folder.store, folder.record_files())
+            raise
         verdicts = judge_night(comparison.targets, samples, plan)
         open_targets, first = undecided(verdicts), look + 1
         if not open_targets or comparison.same_binary:  # then the first look shows the noise, and more shows nothing more

@@ -12,6 +12,10 @@ from storage.records import TARGETS_FILE, Record, RecordError, load
 _ATTEMPT = re.compile(r"\.attempt(\d+)\.json$")
 
 
+class FolderError(OSError):
+    """A results folder in which no run can be kept."""
+
+
 def new_run_id() -> str:
     """UTC second and four random letters: sorts by time, unique enough for one results folder."""
     return f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -69,9 +73,12 @@ class RunFolder:
         return self.results / "snapshot.duckdb"
 
     def create(self) -> None:
-        """Make the folders. Raises OSError where that is not allowed."""
-        for folder in (self.records, self.requests, self.logs):
-            folder.mkdir(parents=True, exist_ok=True)
+        """Make the folders. Raises FolderError where that is not allowed."""
+        try:
+            for folder in (self.records, self.requests, self.logs):
+                folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise FolderError(f"--results {self.results}: cannot be written: {error.strerror}; name another folder") from error
 
     def record_files(self) -> list[Path]:
         """Finished records, in name order. A file half written has another name."""

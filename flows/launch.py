@@ -1,10 +1,8 @@
 """Runs a flow in this process, the validation before all: settings, log, server, flow, and what ended it."""
 
 import logging
-import signal
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,13 +10,16 @@ from typing import Any
 from flows.admission import refuse_unfit
 from flows.build import source_under_test
 from flows.commit_parameters import BackfillParameters
+from flows.commit_range import commits_in
 from flows.folders import RunFolder, new_run_id
 from flows.parameters import ValidationParameters
 from flows.plan import read_plan
 from flows.progress import on_terminal
 from flows.resume import owned
 from flows.server import ensure_api
-from flows.settings import HostSettings, SettingsError, load_host, load_parameters, prepare_prefect, use_host
+from flows.settings import HostSettings, load_host, load_parameters, prepare_prefect, use_host
+from flows.signals import Terminated, sigterm_raises
+from flows.source import find_repo
 
 
 @dataclass(frozen=True)
@@ -29,10 +30,6 @@ class Ended:
     message: str = ""
     error: BaseException | None = None
     interrupted_by: str = ""
-
-
-class _Terminated(BaseException):
-    """SIGTERM outside the flow, where Prefect does not catch it."""
 
 
 def resolve(for_run: Mapping[str, Any], for_host: Mapping[str, Any]) -> tuple[ValidationParameters, HostSettings, RunFolder]:
@@ -67,7 +64,8 @@ def launch(parameters: ValidationParameters, host: HostSettings, folder: RunFold
 
 
 def launch_backfill(parameters: BackfillParameters, host: HostSettings, folder: RunFolder) -> Ended:
-    """Run a backfill as `launch` runs a validation; the summary is its backfill.json."""
+    """Run a backfill as `launch` runs a validation; the summary is its backfill.json. An empty range is refused first."""
+    commits_in(find_repo(host.repo), parameters.range)
     with on_terminal():
         refuse_unfit(parameters.measure, host)
 
@@ -81,12 +79,9 @@ def launch_backfill(parameters: BackfillParameters, host: HostSettings, folder: 
 
 def in_process(run: Callable[[], Ended], host: HostSettings, folder: RunFolder) -> Ended:
     """Run a flow here, with a server, the run's log and the signals taken care of. Raises as `launch` does."""
-    try:
-        folder.create()
-    except OSError as error:
-        raise SettingsError(f"--results {folder.results}: cannot be written: {error.strerror}; name another folder") from error
+    folder.create()
     _log_to(folder.run_log)
-    with owned(folder), _sigterm_raises(), on_terminal(), use_host(host):
+    with owned(folder), sigterm_raises(), on_terminal(), use_host(host):
         try:
             prepare_prefect(host.cache)
             server = ensure_api(host.cache, folder.logs / "prefect-server.log")
@@ -97,7 +92,7 @@ def in_process(run: Callable[[], Ended], host: HostSettings, folder: RunFolder) 
             return run()
         except KeyboardInterrupt:
             return Ended(interrupted_by="SIGINT")
-        except _Terminated:
+        except Terminated:
             return Ended(interrupted_by="SIGTERM")
 
 
@@ -120,20 +115,6 @@ def _json_of(path: Path) -> dict[str, Any] | None:
         return None
     content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return content
-
-
-@contextmanager
-def _sigterm_raises() -> Iterator[None]:
-    """SIGTERM unwinds the stack as Ctrl-C does; Prefect puts its own handler on top during the flow and then calls this one."""
-
-    def unwind(_number: int, _frame: object) -> None:
-        raise _Terminated
-
-    before = signal.signal(signal.SIGTERM, unwind)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _log_to(path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.errors import fail, told
+from flows.cli.errors import fail, stopped, told
 from flows.cli.options import split, with_fields
 from flows.commit_parameters import BackfillParameters
 from flows.parameters import ValidationParameters
@@ -47,8 +47,7 @@ def backfill(
             raise SettingsError(explain(error, {"range": commits, **rest})) from error
         ended = launch_backfill(parameters, host, folder)
     if ended.interrupted_by:
-        print(f"{ended.interrupted_by}: stopped; the same command goes on where it was", file=sys.stderr)
-        sys.exit(130 if ended.interrupted_by == "SIGINT" else 143)
+        stopped(ended.interrupted_by, "the same command goes on where it was")
     if ended.error is not None or ended.summary is None:
         fail(f"{ended.error or ended.message}\nthe run's log: {folder.run_log}")
     _say(ended.summary, folder.root)

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.errors import told
+from flows.cli.errors import stoppable, told
 from flows.cli.options import split, with_fields
 from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
@@ -39,8 +39,9 @@ def bisect(
     Exit codes: 0 one commit found, 1 BAD has not lost, 3 undecided or several commits left, 2 something broke.
     """
     from flows import bisection_report as say
-    from flows.bisection import LOOKS, MINUTES, Asked
+    from flows.bisection import LOOKS, MINUTES, Asked, parse_target
     from flows.bisection import bisect as search
+    from flows.commit_range import between
     from flows.folders import RunFolder, new_run_id
     from flows.progress import on_terminal
     from flows.resume import owned
@@ -52,9 +53,12 @@ def bisect(
     with told(), on_terminal():
         for_run = {"looks": LOOKS, "budget_minutes": MINUTES} | for_run
         parameters, host = load_parameters(for_run), load_host(for_host)
+        parse_target(target, host.targets)
+        between(find_repo(host.repo), good, bad)  # names that are not there are refused before anything is
         folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
         folder.create()
-        with use_host(host), owned(folder):
+        goes_on = f"the same command with --run {folder.run_id} goes on where it was"
+        with use_host(host), owned(folder), stoppable(lambda: goes_on):
             state = search(Asked(good, bad, target, margin, retry), parameters, host, folder)
     print_comparison(say.rows(state), say.HEADINGS, say.lines(state), f"{state.target}: suspects against GOOD")
     print(f"search    {folder.root / 'bisect.md'}")

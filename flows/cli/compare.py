@@ -1,6 +1,7 @@
 """paceline compare: two builds head to head, for a review or before a push."""
 
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from flows.cli.errors import told
+from flows.cli.errors import fail, stoppable, told
 from flows.cli.options import split, with_fields
 from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
@@ -33,9 +34,11 @@ def compare(  # noqa: PLR0913  # one an option
     base: Annotated[
         str | None, typer.Argument(help="Commit, branch or tag. Left out: where the branch left the main line.")
     ] = None,
-    head: Annotated[str, typer.Argument(help="Commit, branch or tag, or `worktree`: the tree as it stands.")] = "worktree",
+    head: Annotated[
+        str | None, typer.Argument(help="Commit, branch or tag, or `worktree`, the tree as it stands: so too when left out.")
+    ] = None,
     *,
-    head_option: Annotated[str | None, typer.Option("--head", help="The same as the second argument.")] = None,
+    head_option: Annotated[str | None, typer.Option("--head", help="The second argument, where there is no first.")] = None,
     base_build: Annotated[Path | None, typer.Option("--base-build", help="Existing build folder for the base.")] = None,
     head_build: Annotated[Path | None, typer.Option("--head-build", help="Existing build folder for the head.")] = None,
     legs: Annotated[Legs, typer.Option("--legs", help="Legs to compare; one target each at each level.")] = Legs.batch,
@@ -51,7 +54,7 @@ def compare(  # noqa: PLR0913  # one an option
     from flows import comparison_report as report
     from flows.admission import refuse_unfit_for
     from flows.compare import compare as run
-    from flows.compare import conclude, keep
+    from flows.compare import conclude, keep, open_side
     from flows.folders import RunFolder, new_run_id
     from flows.progress import on_terminal
     from flows.settings import load_host, load_parameters
@@ -61,14 +64,16 @@ def compare(  # noqa: PLR0913  # one an option
     began = datetime.now(UTC)
     with told(), on_terminal():
         parameters, host = load_parameters(for_run), load_host(for_host)
-        _refuse_early(parameters, head_option or head, head_build, host)
+        wanted = (base, base_build), (_one_head(head, head_option), head_build)
+        _refuse_early(parameters, wanted, host)
         folder = RunFolder(Path(parameters.results).absolute(), parameters.run or new_run_id())
         folder.create()
-        sides = _sides((base, base_build), (head_option or head, head_build), host, folder.logs / "build.log")
-        for side in sides:
-            refuse_unfit_for(side.build.folder, parameters)
-        comparison = _comparison(sides, parameters, legs, margin)
-        compared = run(comparison, folder)
+        with stoppable(lambda: f"{len(folder.record_files())} records are kept in {folder.records}; a comparison begins anew"):
+            sides = tuple(open_side(*side, host, folder.logs / "build.log") for side in wanted)
+            for side in sides:
+                refuse_unfit_for(side.build.folder, parameters)
+            comparison = _comparison(sides, parameters, legs, margin)
+            compared = run(comparison, folder)
         found = conclude(comparison, compared.verdicts)
         compared.notes.extend(keep(comparison, compared, folder, found.exit_code, began))
     print_comparison(report.rows(compared), report.HEADINGS, report.lines(compared))
@@ -81,19 +86,26 @@ def compare(  # noqa: PLR0913  # one an option
     sys.exit(found.exit_code)
 
 
-def _refuse_early(parameters: ValidationParameters, head: str, build: Path | None, host: HostSettings) -> None:
-    """Refuse a checkpoint before anything is built, where the head's engine can be asked already."""
-    from flows.admission import refuse_unfit
+def _one_head(argument: str | None, option: str | None) -> str:
     from flows.revisions import WORKTREE
 
+    if argument is not None and option is not None and argument != option:
+        fail(f"HEAD is {argument} as the second argument and {option} by --head: name it once")
+    return argument or option or WORKTREE
+
+
+def _refuse_early(parameters: ValidationParameters, wanted: Sequence[tuple[str | None, Path | None]], host: HostSettings) -> None:
+    """Before anything is built: names that are not there, and a checkpoint where the head's engine can be asked already."""
+    from flows.admission import refuse_unfit
+    from flows.compare import commit_of
+    from flows.revisions import WORKTREE
+
+    for name, build in wanted:
+        if build is None and name != WORKTREE:
+            commit_of(name, host)
+    head, build = wanted[1]
     if build is not None or head == WORKTREE:
         refuse_unfit(parameters, host.model_copy(update={"build": build}))
-
-
-def _sides(base: tuple[str | None, Path | None], head: tuple[str, Path | None], host: HostSettings, log: Path) -> Any:
-    from flows.compare import open_side
-
-    return open_side(*base, host, log), open_side(*head, host, log)
 
 
 def _comparison(sides: Any, parameters: ValidationParameters, legs: Legs, margin: float) -> Any:

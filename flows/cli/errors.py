@@ -1,11 +1,12 @@
-"""How an error looks on the command line: one message, no traceback, exit code 2."""
+"""How an error looks on the command line (one message, no traceback, exit code 2), and how a signal does (what is kept)."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
 ERROR = 2
+_CODES = {"SIGINT": 130, "SIGTERM": 143}  # as shells have it: 128 + the signal
 
 
 @contextmanager
@@ -37,6 +38,26 @@ def told() -> Iterator[None]:
         yield
     except known as error:
         fail(str(error))
+
+
+@contextmanager
+def stoppable(said: Callable[[], str]) -> Iterator[None]:
+    """Have Ctrl-C and SIGTERM end what runs in the body, and then the command, with what `said` returns by then."""
+    from flows.signals import Terminated, sigterm_raises
+
+    with sigterm_raises():
+        try:
+            yield
+        except KeyboardInterrupt:
+            stopped("SIGINT", said())
+        except Terminated:
+            stopped("SIGTERM", said())
+
+
+def stopped(signal_name: str, message: str) -> NoReturn:
+    """Print what is left of it and end with the exit code that shells give to the signal."""
+    print(f"{signal_name}: stopped; {message}", file=sys.stderr)
+    raise SystemExit(_CODES[signal_name])
 
 
 def fail(message: str) -> NoReturn:

@@ -6,16 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.cli.errors import fail, told
+from flows.cli.errors import fail, stopped, told
 from flows.cli.options import split, with_fields
 from flows.parameters import ValidationParameters
 from flows.settings import HostSettings
 
 if TYPE_CHECKING:
     from flows.folders import RunFolder
-
-_TERMINATED = 143  # as shells have it: 128 + SIGTERM
-_INTERRUPTED = 130
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +34,7 @@ def validate(given: dict[str, Any]) -> None:
         parameters, host, folder = resolve(for_run, for_host)
         ended = launch(parameters, host, folder)
     if ended.interrupted_by:
-        _say_interrupted(folder, ended.interrupted_by)
+        stopped(ended.interrupted_by, _kept(folder))
     if ended.error is not None:
         fail(f"{ended.error}\nthe run's log: {folder.run_log}")
     if ended.summary is None:
@@ -47,12 +44,12 @@ def validate(given: dict[str, Any]) -> None:
         sys.exit(int(ended.summary["exit_code"]))
 
 
-def _say_interrupted(folder: "RunFolder", signal_name: str) -> None:
+def _kept(folder: "RunFolder") -> str:
     kept = len(folder.measured()) if folder.records.is_dir() else 0
-    print(f"{signal_name}: stopped; {kept} measurements are kept in {folder.records}", file=sys.stderr)
+    said = f"{kept} measurements are kept in {folder.records}"
     if folder.plan.exists():
-        print(f"go on with: paceline validate --run {folder.run_id} --results '{folder.results}'", file=sys.stderr)
-    sys.exit(_TERMINATED if signal_name == "SIGTERM" else _INTERRUPTED)
+        said += f"\ngo on with: paceline validate --run {folder.run_id} --results '{folder.results}'"
+    return said
 
 
 def _say_result(folder: "RunFolder", summary: dict[str, Any]) -> None:

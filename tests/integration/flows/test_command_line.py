@@ -89,6 +89,25 @@ def test_interrupted_then_resumed_to_the_two_tables(start, engine_build: Path, t
         assert (folder.root / path).exists()
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_comparison_says_what_is_kept(  # type: ignore[no-untyped-def]
+    start, engine_build: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    folder = RunFolder(tmp_path / "results", "mine")
+    builds = ["--base-build", str(engine_build), "--head-build", str(engine_build)]
+    small = [option for option in SMALL if option not in ("--kinds", "none")]
+    began = start("compare", *builds, *small, "--looks", "40,80", "--run", "mine")
+    eventually(lambda: len(folder.measured()) >= 2 if folder.records.is_dir() else False, 90)
+    began.process.send_signal(number)
+    code, out, err = began.end()
+    assert code == 128 + number
+    kept = folder.record_files()
+    assert f"{number.name}: stopped; {len(kept)} records are kept in {folder.records}; a comparison begins anew" in err
+    assert "Traceback" not in out + err
+    eventually(lambda: not began.family(), 10)
+    assert len(query(folder.snapshot, "SELECT * FROM records WHERE run_id = 'mine'")) == len(kept) >= 2
+
+
 def test_killed_outright_leaves_no_process_and_its_records_reach_the_store(start, engine_build: Path, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     folder = RunFolder(tmp_path / "results", "lost")
     victim = start("validate", *SMALL, "--pairs", "20", "--build", str(engine_build), "--run", "lost")
