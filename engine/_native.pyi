@@ -68,6 +68,7 @@ class EngineOptions:
         isa: str = "auto",  # a name of isa_paths()
         device: str = "cpu",
         weight_bytes: int = 0,  # of the checkpoint's matrices, where known: the memory plan then counts them in full
+        nodes: str = "/sys/devices/system/node",  # where the kernel lists memory nodes
     ) -> None: ...
 
 class MatrixPart:
@@ -132,7 +133,7 @@ class Engine:
     def reset_peaks(self) -> None: ...  # peaks start from what is now, the histogram from nothing; counters go on
     def memory(self) -> dict[str, int]: ...  # bytes: weights, kv_cache, state, scratch
     def step_bytes(self, rows: int, context: int) -> int: ...  # bytes a decode step must read: weights once, caches per row
-    def facts(self) -> dict[str, Any]: ...  # isa (in use; "cuda" on a GPU), tp, slots, threads_per_rank, oversubscribed
+    def facts(self) -> dict[str, Any]: ...  # isa (in use; "cuda" on a GPU), tp, slots, threads_per_rank, oversubscribed, homes
     def close(self) -> None: ...  # ends every request with a definite outcome, gives the memory back; idempotent
 
 class Request:

@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from flows.build import Build, BuildError, build_engine, find_compiler, find_tool
 from flows.build_cache import unpin
 from flows.folders import RunFolder
 from flows.measurements.under_test import SUPPORTED_API
+from flows.native_build import toolchain
 from flows.progress import report
 from flows.revisions import require_reached, sources_of
 from flows.settings import HostSettings
@@ -58,6 +60,7 @@ class CommitBuilds:
         self._repo, self._host, self._folder, self._retry = repo, host, folder, retry
         self.costs = BuildCosts()
         need_tools(host)
+        self._tools = toolchain(host).text
 
     def of(self, commit: str) -> Engine | Unmeasurable:
         """The commit's engine, built or found, or why there is none. Raises SourceError for a commit that nothing reaches, and
@@ -88,13 +91,14 @@ class CommitBuilds:
     def _build_in(self, folder: Path, source: Source) -> Engine | Unmeasurable:
         from storage.builds import known_failure
 
-        known = None if self._retry else known_failure(self._folder.snapshot, source.tree)
+        known = None if self._retry else known_failure(self._folder.snapshot, source.tree, self._tools)
         if known is not None:
             self.costs.known += 1
             return Unmeasurable(source.commit, f"is known not to build, so it is not tried again: {known}")
         log = self._folder.logs / f"build.{source.commit[:12]}.log"
         try:
-            build = recorded(self._folder, source, lambda: build_engine(folder, self._host, log, _waiting, source=source)[0])
+            made = partial(build_engine, folder, self._host, log, _waiting, source=source)
+            build = recorded(self._folder, source, self._tools, lambda: made()[0])
         except BuildError as error:
             self.costs.failed += 1
             return Unmeasurable(source.commit, f"does not build: {error}")
@@ -106,18 +110,21 @@ class CommitBuilds:
         return Engine(source.commit, build, source)
 
 
-def recorded(folder: RunFolder, source: Source, make: Callable[[], Build]) -> Build:
-    """The build that is made, or its error, kept as a result of the run either way. Raises BuildError, StoreError."""
+def recorded(folder: RunFolder, source: Source, tools: str, make: Callable[[], Build]) -> Build:
+    """The build that is made, or its error, kept as a result of the run either way; `tools` is the toolchain's text.
+
+    Raises BuildError, StoreError.
+    """
     from storage.ingest import store_build
 
-    began = time.monotonic()
+    began, asked = time.monotonic(), {**source.model_dump(), "toolchain": tools}
     try:
         build = make()
     except BuildError as error:
         seconds = time.monotonic() - began
-        store_build(folder.store, folder.run_id, source.model_dump(), seconds=seconds, failure=str(error))
+        store_build(folder.store, folder.run_id, asked, seconds=seconds, failure=str(error))
         raise
-    store_build(folder.store, folder.run_id, {**build.info, **source.model_dump()}, seconds=build.compiled_s)
+    store_build(folder.store, folder.run_id, {**build.info, **asked}, seconds=build.compiled_s)
     return build
 
 

@@ -114,10 +114,26 @@ def commit_of(name: str | None, host: HostSettings) -> str:
 def compare(comparison: Comparison, folder: RunFolder) -> Compared:
     """Measure within the budget until every target is decided, then judge. Failed processes become ERROR verdicts.
 
-    Whatever ends it before, what was measured is in the store. Raises StoreError.
+    Whatever ends it before, what was measured is in the store, unless that cannot be written either, which is said.
     """
+    try:
+        return _compare(comparison, folder)
+    except BaseException:
+        _ingest_what_is_there(folder)
+        raise
+
+
+def _ingest_what_is_there(folder: RunFolder) -> None:
+    from storage.errors import StoreError
     from storage.ingest import ingest
 
+    try:
+        ingest(folder.store, folder.record_files())
+    except StoreError as error:
+        report().note(f"the records are not in the store: {error}")
+
+
+def _compare(comparison: Comparison, folder: RunFolder) -> Compared:
     began, parameters = datetime.now(UTC), comparison.parameters
     expectations = Expectations(longest_s=60 * parameters.deadline_minutes)
     runs = {
@@ -131,11 +147,7 @@ def compare(comparison: Comparison, folder: RunFolder) -> Compared:
     notes: list[str] = []
     first = 1
     for look in plan.looks:
-        try:
-            notes = _measure(comparison, open_targets, range(first, look + 1), runs, (budget, samples))
-        except BaseException:
-            ingest(folder.store, folder.record_files())
-            raise
+        notes = _measure(comparison, open_targets, range(first, look + 1), runs, (budget, samples))
         verdicts = judge_night(comparison.targets, samples, plan)
         open_targets, first = undecided(verdicts), look + 1
         if not open_targets or comparison.same_binary:  # then the first look shows the noise, and more shows nothing more

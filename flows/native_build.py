@@ -58,6 +58,11 @@ class Toolchain:
         parts = [str(self.compiler.resolve()), self.version, BUILD_TYPE, self.flags, python]
         return parts + ([f"cuda {self.cuda}"] if self.cuda else [])
 
+    @property
+    def text(self) -> str:
+        """All of it in one line, for records."""
+        return "; ".join(self.parts)
+
 
 @dataclass(frozen=True)
 class NativeModule:

@@ -14,9 +14,10 @@ from prefect.states import Completed, Failed
 
 from flows import artifacts, night_watch, summary, validation
 from flows.attempt import Run
-from flows.build import source_under_test
+from flows.build import BuildError, source_under_test
 from flows.folders import RunFolder
 from flows.forms import NightParameters
+from flows.native_build import toolchain
 from flows.night_plan import NightEntry, read_night
 from flows.night_queue import queue_bisects
 from flows.parameters import ValidationParameters
@@ -63,15 +64,14 @@ def nightly(parameters: NightParameters) -> State[Any]:
 def measure_entry(entry: NightEntry, settings: UpSettings, host: HostSettings, force: bool) -> Outcome:
     """One entry. What goes wrong with it is its outcome, and the next one follows."""
     parameters = entry.parameters.model_copy(update={"results": str(settings.results.absolute())})
-    from storage.builds import known_failure
-
     try:
         source = source_under_test(host)
         decided = (
             None if force else night_watch.decided_run(Path(parameters.results), make_plan(parameters, source.tree).identity)
         )
-        if not force and host.build is None and (failure := known_failure(Path(parameters.results), source.tree)) is not None:
-            return Outcome(entry.name, BROKEN, f"known not to build, not tried again without force: {_first_line(failure)}")
+        known = None if force else _known_failure(Path(parameters.results), source, host)
+        if known is not None:
+            return Outcome(entry.name, BROKEN, f"known not to build, not tried again without force: {_first_line(known)}")
         if decided is not None:
             outcome = watch_machine(entry, parameters, source, host, decided)
             if outcome is not None:
@@ -83,6 +83,16 @@ def measure_entry(entry: NightEntry, settings: UpSettings, host: HostSettings, f
         report().note(f"{entry.name}: {error}")
         return Outcome(entry.name, BROKEN, f"{type(error).__name__}: {error}")
     return _outcome(entry.name, state, folder_of(resolved))
+
+
+def _known_failure(results: Path, source: Source, host: HostSettings) -> str | None:
+    """Why these sources are known not to build here; None where nobody can tell, so that the run itself says what is missing."""
+    from storage.builds import known_failure
+
+    try:
+        return None if host.build else known_failure(results, source.tree, toolchain(host).text)
+    except BuildError:  # no compiler
+        return None
 
 
 def watch_machine(

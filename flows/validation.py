@@ -20,6 +20,7 @@ from flows.build import Build, BuildError, build_asked, open_build, source_under
 from flows.commit_builds import need_tools, recorded
 from flows.deadlines import Expectations
 from flows.folders import RunFolder, new_run_id
+from flows.native_build import toolchain
 from flows.own_tests import run_own_tests
 from flows.parameters import ValidationParameters
 from flows.plan import Plan, PlanError, make_plan, read_plan, write_plan
@@ -114,7 +115,7 @@ def build(host: HostSettings, folder: RunFolder) -> Build:
     need_tools(host)
     report().note("building the native engine (once for each state of its sources)")
     waiting = partial(report().note, "waiting: an engine is being built elsewhere")
-    built = recorded(folder, source_under_test(host), lambda: build_asked(host, log, waiting)[0])
+    built = recorded(folder, source_under_test(host), toolchain(host).text, lambda: build_asked(host, log, waiting)[0])
     report().note(f"engine {built.how}: {built.folder}")
     return built
 

@@ -18,6 +18,11 @@ from storage.rows import Row, canonical, short_digest, timestamp
 from storage.sql import transaction
 
 BUILDS_FOLDER = "builds"
+_NEWEST_ATTEMPT = """
+    SELECT status, failure FROM builds
+    WHERE tree = ? AND coalesce(details ->> 'toolchain', ?) = ?
+    ORDER BY asked_at DESC NULLS LAST, build_id LIMIT 1
+"""
 _FROM_BUILD = ("dirty", "tree", "api_version", "module_sha256")
 
 
@@ -72,12 +77,15 @@ def build_files(folder: Path) -> list[Path]:
     return sorted(path for path in (folder / BUILDS_FOLDER).glob("*.json") if not path.name.startswith("."))
 
 
-def known_failure(path: Path | str, tree: str) -> str | None:
-    """Why the newest attempt at building these sources failed; None where it succeeded or there was none. Raises StoreError."""
+def known_failure(path: Path | str, tree: str, toolchain: str) -> str | None:
+    """Why the newest attempt at building these sources failed; None where it succeeded or there was none. Raises StoreError.
+
+    toolchain: compiler, flags and Python in one text, as builds have it in their details. Attempts with another say nothing;
+    those from before it was noted count.
+    """
     try:
         with read(path) as connection:
-            sql = "SELECT status, failure FROM builds WHERE tree = ? ORDER BY asked_at DESC NULLS LAST, build_id LIMIT 1"
-            found = connection.execute(sql, [tree]).fetchone()
+            found = connection.execute(_NEWEST_ATTEMPT, [tree, toolchain, toolchain]).fetchone()
     except StoreMissing:
         return None
     return str(found[1]) if found and found[0] == "failed" else None

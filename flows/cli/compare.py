@@ -74,8 +74,8 @@ def compare(  # noqa: PLR0913  # one an option
                 refuse_unfit_for(side.build.folder, parameters)
             comparison = _comparison(sides, parameters, legs, margin)
             compared = run(comparison, folder)
-        found = conclude(comparison, compared.verdicts)
-        compared.notes.extend(keep(comparison, compared, folder, found.exit_code, began))
+            found = conclude(comparison, compared.verdicts)
+            compared.notes.extend(keep(comparison, compared, folder, found.exit_code, began))
     print_comparison(report.rows(compared), report.HEADINGS, report.lines(compared))
     if markdown is not None:
         with told():
@@ -91,17 +91,21 @@ def _one_head(argument: str | None, option: str | None) -> str:
 
     if argument is not None and option is not None and argument != option:
         fail(f"HEAD is {argument} as the second argument and {option} by --head: name it once")
-    return argument or option or WORKTREE
+    named = option if argument is None else argument
+    return WORKTREE if named is None else named
 
 
 def _refuse_early(parameters: ValidationParameters, wanted: Sequence[tuple[str | None, Path | None]], host: HostSettings) -> None:
     """Before anything is built: names that are not there, and a checkpoint where the head's engine can be asked already."""
     from flows.admission import refuse_unfit
+    from flows.build import open_build
     from flows.compare import commit_of
     from flows.revisions import WORKTREE
 
     for name, build in wanted:
-        if build is None and name != WORKTREE:
+        if build is not None:
+            open_build(build)
+        elif name != WORKTREE:
             commit_of(name, host)
     head, build = wanted[1]
     if build is not None or head == WORKTREE:

@@ -16,11 +16,16 @@ std::atomic<int> alive{0};
 
 int team_threads_alive() { return alive.load(std::memory_order_relaxed); }
 
-Team::Team(int threads, bool oversubscribed) : oversubscribed_(oversubscribed) {
+Team::Team(int threads, bool oversubscribed, std::vector<Processors> homes) : oversubscribed_(oversubscribed) {
   check<ConfigError>(threads >= 1 && threads <= 4096, "threads is ", threads, ", allowed are 1 to 4096");
   alive.fetch_add(threads, std::memory_order_relaxed);
   workers_.reserve(threads - 1);
-  for (int thread = 1; thread < threads; ++thread) workers_.emplace_back([this, thread] { serve(thread); });
+  for (int thread = 1; thread < threads; ++thread) {
+    workers_.emplace_back([this, thread, home = homes.empty() ? Processors{} : std::move(homes[static_cast<size_t>(thread)])] {
+      stay_on(home);
+      serve(thread);
+    });
+  }
 }
 
 Team::~Team() {

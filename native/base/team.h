@@ -9,14 +9,17 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/nodes.h"
+
 namespace paceline {
 
 // A waiter spins for about 2,000 pauses and then sleeps on a futex; it sleeps at once where the teams of this process together
 // hold more threads than there are processors. Idle teams sleep. One thread at a time may call run(), always the same or not.
 class Team {
  public:
-  // `threads` counts the caller: 1 starts none. `oversubscribed` forbids spinning whatever the count says.
-  explicit Team(int threads, bool oversubscribed = false);
+  // `threads` counts the caller: 1 starts none. `oversubscribed` forbids spinning whatever the count says. `homes`, unless empty:
+  // where each of the threads stays; the caller is left where it is.
+  explicit Team(int threads, bool oversubscribed = false, std::vector<Processors> homes = {});
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;

@@ -51,7 +51,8 @@ model::ModelConfig make_config(const std::string& family, int vocab_size, int hi
 }
 
 runtime::EngineOptions make_options(const std::string& mode, int tp, int slots, int context, int threads, int prefill_rows,
-                                    int queue_limit, const std::string& isa, const std::string& device, int64_t weight_bytes) {
+                                    int queue_limit, const std::string& isa, const std::string& device, int64_t weight_bytes,
+                                    const std::string& nodes) {
   runtime::EngineOptions options;
   options.mode = mode;
   options.tp = tp;
@@ -63,6 +64,7 @@ runtime::EngineOptions make_options(const std::string& mode, int tp, int slots, 
   options.isa = isa;
   options.device = device;
   options.weight_bytes = weight_bytes;
+  options.nodes = nodes;
   runtime::validate(options);
   return options;
 }
@@ -80,7 +82,7 @@ void bind_config(py::module_& module) {
   py::class_<runtime::EngineOptions>(module, "EngineOptions", "How an engine runs. Raises ConfigError on what cannot be served.")
       .def(py::init(&make_options), py::kw_only(), py::arg("mode"), py::arg("tp"), py::arg("slots"), py::arg("context"),
            py::arg("threads") = 0, py::arg("prefill_rows") = 256, py::arg("queue_limit") = 4096, py::arg("isa") = "auto",
-           py::arg("device") = "cpu", py::arg("weight_bytes") = 0);
+           py::arg("device") = "cpu", py::arg("weight_bytes") = 0, py::arg("nodes") = kMemoryNodes);
 }
 
 }  // namespace paceline::bindings

@@ -146,6 +146,7 @@ py::dict facts(const PyEngine& self) {
   result["slots"] = runtime::slots_in_use(options);
   result["threads_per_rank"] = runtime::threads_per_rank(options);
   result["oversubscribed"] = runtime::oversubscribed(options);
+  result["homes"] = self.engine->homes();
   return result;
 }
 

@@ -83,11 +83,16 @@ uint64_t available_memory(const EngineOptions& options) {
 #endif
 }
 
-OpsFactory backend_of(const EngineOptions& options) {
+OpsFactory backend_of(const EngineOptions& options, [[maybe_unused]] const std::vector<Processors>& homes) {
   if (on_cpu(options)) {
-    const ops::CpuOptions cpu = {
+    const ops::CpuOptions common = {
         .isa = options.isa, .threads = threads_per_rank(options), .oversubscribed = oversubscribed(options)};
-    return [cpu](int) { return ops::make_cpu_ops(cpu); };
+    return [common, homes](int rank) {
+      ops::CpuOptions cpu = common;
+      const auto first = homes.begin() + (homes.empty() ? 0 : rank * cpu.threads);
+      if (!homes.empty()) cpu.homes.assign(first, first + cpu.threads);
+      return ops::make_cpu_ops(cpu);
+    };
   }
 #if defined(PACELINE_CUDA)
   const std::vector<int> indices = cuda_indices(options.device);

@@ -29,7 +29,7 @@ bool on_cpu(const EngineOptions& options);
 // Bytes that the device of the options has left for this process; UINT64_MAX where nobody says.
 uint64_t available_memory(const EngineOptions& options);
 
-// The backend that the options name.
-OpsFactory backend_of(const EngineOptions& options);
+// The backend that the options name; `homes` as homes_of() has them.
+OpsFactory backend_of(const EngineOptions& options, const std::vector<Processors>& homes);
 
 }  // namespace paceline::runtime

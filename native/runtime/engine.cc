@@ -20,10 +20,13 @@ EngineOptions checked(EngineOptions options) {
 }  // namespace
 
 Engine::Engine(model::ModelConfig config, EngineOptions options, OpsFactory make_ops)
-    : config_(checked(std::move(config))), options_(checked(std::move(options))), plan_(plan_memory(config_, options_)) {
+    : config_(checked(std::move(config))),
+      options_(checked(std::move(options))),
+      homes_(homes_of(options_)),
+      plan_(plan_memory(config_, options_)) {
   require_memory(plan_, options_, available_memory(options_));
-  if (!make_ops) make_ops = backend_of(options_);
-  ranks_ = std::make_unique<RankGroup>(config_, options_, make_ops);
+  if (!make_ops) make_ops = backend_of(options_, homes_);
+  ranks_ = std::make_unique<RankGroup>(config_, options_, homes_, make_ops);
   const Limits limits = {
       .slots = slots_in_use(options_),
       .context = options_.context,

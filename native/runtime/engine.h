@@ -45,6 +45,7 @@ class Engine {
   uint64_t step_bytes(int rows, int context) const;  // a decode step must read: all matrices once, and the caches of each row
   const EngineOptions& options() const { return options_; }
   const model::ModelConfig& config() const { return config_; }
+  const std::vector<Processors>& homes() const { return homes_; }  // as homes_of() has them
 
   void close();  // ends every request, then gives the memory back; idempotent, from any thread
 
@@ -56,6 +57,7 @@ class Engine {
 
   const model::ModelConfig config_;
   const EngineOptions options_;
+  const std::vector<Processors> homes_;
   mutable std::shared_mutex phase_mutex_;
   Phase phase_ = Phase::kLoading;
   MemoryPlan plan_;

@@ -49,6 +49,11 @@ int threads_per_rank(const EngineOptions& options) {
   return std::max(1, threads / options.tp);
 }
 
+std::vector<Processors> homes_of(const EngineOptions& options) {
+  if (!on_cpu(options)) return {};
+  return homes_on(memory_nodes(options.nodes), options.tp * threads_per_rank(options));
+}
+
 bool oversubscribed(const EngineOptions& options) { return threads_per_rank(options) * options.tp > available_cpus(); }
 
 }  // namespace paceline::runtime

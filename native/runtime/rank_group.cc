@@ -13,15 +13,26 @@ constexpr int kSpins = 2000;  // pauses, some tens of microseconds: longer than 
 
 int spins_of(const EngineOptions& options) { return oversubscribed(options) ? 0 : kSpins; }
 
+std::vector<Processors> first_of_each(const std::vector<Processors>& homes, const EngineOptions& options) {
+  std::vector<Processors> firsts(static_cast<size_t>(options.tp));
+  for (size_t rank = 0; rank < firsts.size() && !homes.empty(); ++rank) {
+    firsts[rank] = homes[rank * static_cast<size_t>(threads_per_rank(options))];
+  }
+  return firsts;
+}
+
 }  // namespace
 
-RankGroup::RankGroup(const model::ModelConfig& config, const EngineOptions& options, const OpsFactory& make_ops)
+RankGroup::RankGroup(const model::ModelConfig& config, const EngineOptions& options, const std::vector<Processors>& homes,
+                     const OpsFactory& make_ops)
     : config_(config),
       options_(options),
+      homes_(first_of_each(homes, options)),
       communicator_(parallel::make_shared_memory_communicator(options.tp, spins_of(options))),
       errors_(static_cast<size_t>(options.tp)),
-      threads_(options.tp, spins_of(options)) {
+      threads_(homes_, spins_of(options)) {
   for (int rank = 0; rank < options.tp; ++rank) {
+    const Visit visit(home(rank));  // what is small is zeroed, and so placed, here
     const model::Shard shard = model::make_shard(config, rank, options.tp);
     models_.push_back(std::make_unique<model::RankModel>(config_, shard, capacity_of(options), make_ops(rank), *communicator_));
     loading_.push_back(std::make_unique<std::mutex>());
@@ -45,6 +56,7 @@ void RankGroup::set_matrix(int rank, const std::string& name, std::span<const mo
                           bytes_text(available), " are available after ", bytes_text(weight_bytes()),
                           " of weights: use a smaller or an FP8 checkpoint");
   const std::lock_guard lock(*loading_[static_cast<size_t>(rank)]);
+  const Visit visit(home(rank));  // the caller packs the first thread's share
   target.weights().set_matrix(name, parts, target.ops());
 }
 

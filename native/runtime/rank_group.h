@@ -26,7 +26,9 @@ class RankFailure : public Error {  // a step went wrong on a rank; the group is
 
 class RankGroup {
  public:
-  RankGroup(const model::ModelConfig& config, const EngineOptions& options, const OpsFactory& make_ops);
+  // `homes` as homes_of() has them.
+  RankGroup(const model::ModelConfig& config, const EngineOptions& options, const std::vector<Processors>& homes,
+            const OpsFactory& make_ops);
 
   // Loading, from any thread; calls for different ranks run side by side. Throw WeightError.
   void set_matrix(int rank, const std::string& name, std::span<const model::MatrixPart> parts);
@@ -39,6 +41,7 @@ class RankGroup {
   // Runs a step; one caller at a time. Throws RankFailure with the error of the rank that failed, then and ever after.
   void run(const model::Step& step, model::StepOutput& output);
 
+  const Processors& home(int rank) const { return homes_[static_cast<size_t>(rank)]; }  // of its first thread; empty: anywhere
   int ranks() const { return static_cast<int>(models_.size()); }
   int vocab_size() const { return config_.vocab_size; }
   uint64_t weight_bytes() const;  // as kept in memory
@@ -51,6 +54,7 @@ class RankGroup {
 
   const model::ModelConfig& config_;
   const EngineOptions options_;
+  const std::vector<Processors> homes_;                   // [ranks], of their first threads
   std::unique_ptr<parallel::Communicator> communicator_;  // before the models, which hold on to it
   std::vector<std::unique_ptr<model::RankModel>> models_;
   std::vector<std::unique_ptr<std::mutex>> loading_;  // one a rank: its backend takes one call at a time

@@ -6,9 +6,12 @@
 
 namespace paceline::runtime {
 
-RankThreads::RankThreads(int ranks, int spins) : spins_(spins) {
-  threads_.reserve(static_cast<size_t>(ranks) - 1);
-  for (int rank = 1; rank < ranks; ++rank) threads_.emplace_back([this, rank] { serve(rank); });
+RankThreads::RankThreads(const std::vector<Processors>& homes, int spins) : spins_(spins) {
+  const int ranks = static_cast<int>(homes.size());
+  threads_.reserve(homes.size() - 1);
+  for (int rank = 1; rank < ranks; ++rank) {
+    threads_.emplace_back([this, rank, home = homes[static_cast<size_t>(rank)]] { serve(rank, home); });
+  }
 }
 
 RankThreads::~RankThreads() {
@@ -30,7 +33,8 @@ void RankThreads::run(const std::function<void(int)>& body) {
   finished_.wait_while(before, spins_);
 }
 
-void RankThreads::serve(int rank) {
+void RankThreads::serve(int rank, const Processors& home) {
+  stay_on(home);
   pthread_setname_np(pthread_self(), ("rank-" + std::to_string(rank)).c_str());
   for (uint32_t seen = 0;; ++seen) {
     calls_.wait_while(seen, spins_);

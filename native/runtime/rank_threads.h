@@ -6,14 +6,16 @@
 #include <thread>
 #include <vector>
 
+#include "base/nodes.h"
 #include "parallel/futex.h"
 
 namespace paceline::runtime {
 
 class RankThreads {
  public:
-  // `spins`: pauses an idle rank spins for the next call before it sleeps.
-  RankThreads(int ranks, int spins);
+  // `homes`: one a rank, where its thread stays (empty: anywhere); the calling thread is left where it is. `spins`: pauses an
+  // idle rank spins for the next call before it sleeps.
+  RankThreads(const std::vector<Processors>& homes, int spins);
   ~RankThreads();
   RankThreads(const RankThreads&) = delete;
   RankThreads& operator=(const RankThreads&) = delete;
@@ -22,7 +24,7 @@ class RankThreads {
   void run(const std::function<void(int rank)>& body);
 
  private:
-  void serve(int rank);
+  void serve(int rank, const Processors& home);
 
   const int spins_;
   const std::function<void(int)>* body_ = nullptr;  // null: end

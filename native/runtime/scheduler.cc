@@ -13,6 +13,7 @@ Scheduler::Scheduler(RankGroup& ranks, const Limits& limits, Stats& stats)
 void Scheduler::start() {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "scheduler");
+    stay_on(ranks_.home(0));  // it is rank 0's first thread
     loop();
   });
 }

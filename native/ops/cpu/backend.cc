@@ -77,7 +77,10 @@ class HostBuffer final : public Buffer {
 }  // namespace
 
 CpuOps::CpuOps(const CpuOptions& options, const VectorKernels& vector, LinearKernel linear)
-    : team_(options.threads, options.oversubscribed), vector_(vector), linear_(linear), scratch_(options.threads) {}
+    : team_(options.threads, options.oversubscribed, options.homes),
+      vector_(vector),
+      linear_(linear),
+      scratch_(options.threads) {}
 
 std::unique_ptr<Linear> CpuOps::pack(std::span<const LinearPart> parts) { return std::make_unique<PackedLinear>(parts, team_); }
 

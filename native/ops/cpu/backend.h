@@ -5,14 +5,16 @@
 #include <string>
 #include <vector>
 
+#include "base/nodes.h"
 #include "ops/ops.h"
 
 namespace paceline::ops {
 
 struct CpuOptions {
-  std::string isa = "auto";     // a name of cpu_isa_paths(), or "auto": the widest that this processor runs
-  int threads = 1;              // threads of this rank, the caller among them
-  bool oversubscribed = false;  // never spin while waiting: the process has more rank threads than processors
+  std::string isa = "auto";            // a name of cpu_isa_paths(), or "auto": the widest that this processor runs
+  int threads = 1;                     // threads of this rank, the caller among them
+  bool oversubscribed = false;         // never spin while waiting: the process has more rank threads than processors
+  std::vector<Processors> homes = {};  // [threads], where each stays; empty: anywhere
 };
 
 struct IsaPath {

@@ -77,6 +77,9 @@ def test_ends_of_a_search(repository: Repository, tmp_path: Path, arguments: lis
         (["main", "nowhere"], "'nowhere': no commit, branch or tag of"),
         (["nowhere", "main"], "'nowhere': no commit, branch or tag of"),
         (["main~1", "--head", "nowhere"], "'nowhere': no commit, branch or tag of"),
+        (["main~1", ""], "'': no commit, branch or tag of"),
+        (["main~1", "--head", ""], "'': no commit, branch or tag of"),
+        (["main~1", "main", "--base-build", "nowhere"], "nowhere/build.json: not a readable build description"),
         (["main~1", "main", "--head", "HEAD"], "HEAD is main as the second argument and HEAD by --head: name it once"),
     ],
 )

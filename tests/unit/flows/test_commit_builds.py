@@ -100,6 +100,9 @@ def test_each_build_is_a_result_and_a_failure_is_not_tried_again(repo: Path, hos
     tried = builds(repo, host, tmp_path, "third", retry=True)
     tried.of(named(repo, "broken"))
     assert (tried.costs.known, tried.costs.failed) == (0, 1)
+    flagged = builds(repo, host.model_copy(update={"flags": "-DOTHER"}), tmp_path, "fourth")
+    flagged.of(named(repo, "broken"))
+    assert (flagged.costs.known, flagged.costs.failed) == (0, 1), "other flags are another build"
 
 
 def test_what_nothing_reaches_is_not_built(repo: Path, host: HostSettings, tmp_path: Path) -> None:

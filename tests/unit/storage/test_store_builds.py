@@ -74,13 +74,23 @@ def test_a_build_file_that_was_cut_short_is_named_and_costs_no_other(kit: Any, t
 
 
 def test_what_is_known_to_fail(three: Any, tmp_path: Path) -> None:
-    assert known_failure(three.root, "u") == "error: expected ';'"
-    assert known_failure(three.root, "t") is None
-    assert known_failure(three.root, "never seen") is None
-    assert known_failure(tmp_path / "no store", "u") is None
+    assert known_failure(three.root, "u", "g++ 13") == "error: expected ';'", "an older record names no toolchain"
+    assert known_failure(three.root, "t", "g++ 13") is None
+    assert known_failure(three.root, "never seen", "g++ 13") is None
+    assert known_failure(tmp_path / "no store", "u", "g++ 13") is None
     store_build(three.store, LATER, {**BROKEN, **{"compiler": "g++ 13"}}, seconds=50.0)
-    assert known_failure(three.root, "u") is None
+    assert known_failure(three.root, "u", "g++ 13") is None
     assert three.query("FROM build_failures") == []
+
+
+def test_what_fails_with_one_compiler_is_tried_with_another(three: Any) -> None:
+    store_build(three.store, LATER, {**BROKEN, "tree": "v", "toolchain": "g++ 12"}, seconds=1.0, failure="no concepts here")
+    assert known_failure(three.root, "v", "g++ 12") == "no concepts here"
+    assert known_failure(three.root, "v", "g++ 13") is None
+    store_build(three.store, LATER, {**BROKEN, "tree": "v", "toolchain": "g++ 13"}, seconds=1.0)
+    rebuild(three.root, three.store)
+    assert known_failure(three.root, "v", "g++ 12") == "no concepts here"
+    assert known_failure(three.root, "v", "g++ 13") is None
 
 
 def test_builds_of_an_older_store_are_migrated(results: Any) -> None:

@@ -37,8 +37,8 @@ struct Micro {
       for (int j = 0; j < 2; ++j) total[row][j] = _mm512_loadu_ps(y.data + row * y.ld + 16 * j);
     }
     for (int k = 0; k < pairs; ++k, w += 128, ahead.data += ahead.stride) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.data), _MM_HINT_NTA);
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.data + 64), _MM_HINT_NTA);
+      ahead.fetch();
+      ahead.fetch(64);
       add_pair<M>(_mm512_loadu_si512(w), _mm512_loadu_si512(w + 64), x, 2 * k, total);
     }
     PACELINE_UNROLL
@@ -55,7 +55,7 @@ struct Micro {
     PACELINE_UNROLL
     for (int row = 0; row < M; ++row) total[row][0] = total[row][1] = _mm512_setzero_ps();
     for (int k = 0; k < kScaleBlock / 2; ++k, w += 64, ahead.data += ahead.stride) {
-      _mm_prefetch(reinterpret_cast<const char*>(ahead.data), _MM_HINT_NTA);
+      ahead.fetch();
       __m512i first, second;
       table.widen(w, first, second);
       add_pair<M>(first, second, x, 2 * k, total);
