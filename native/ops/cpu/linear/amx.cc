@@ -13,7 +13,10 @@ constexpr int kTileRows = 16;
 constexpr int kTileDepth = 32;        // input features of one tile product
 constexpr int64_t kRowBytes = 128;    // of a packed bfloat16 block: a pair of input features of 32 columns
 constexpr int64_t kPanelDepth = 512;  // input features whose weights (32 KB) stay in the first-level cache for all rows
-constexpr int64_t kPrefetch = 4096;   // bytes ahead of the weight stream
+constexpr int64_t kPrefetch = 4096;   // bytes ahead of the bfloat16 stream
+
+// Likewise of the FP8 stream, into the second-level cache only: the widened block and the sums want the first.
+constexpr int64_t kFp8Prefetch = 8192;
 
 struct Chunk {  // up to 16 rows
   const uint16_t* x;
@@ -141,7 +144,7 @@ inline void add_pending(Pending& pending) {
 inline void widen_scale_block(const uint8_t* w, uint8_t* out) {
   const Fp8Table table;
   for (int k = 0; k < kScaleBlock / 2; ++k, w += 64, out += kRowBytes) {
-    _mm_prefetch(reinterpret_cast<const char*>(w + kPrefetch), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(w + kFp8Prefetch), _MM_HINT_T1);
     __m512i first, second;
     table.widen(w, first, second);
     _mm512_store_si512(out, first);

@@ -37,18 +37,13 @@ struct BlockScale {
 // Bytes, where the weights are read once: half of it is too little for 8 rows on a fast memory.
 constexpr int64_t kPrefetchDistance = 8192;
 
-struct Ahead {  // where a microkernel prefetches: `stride` bytes further with each pair of input features
+// Where a microkernel prefetches: `stride` bytes further with each pair of input features. Into all levels: the non-temporal hint
+// gains little on Zen 5 and halves the speed of AVX-512 on a Xeon (docs/cpu.md).
+struct Ahead {
   const uint8_t* data;
   int64_t stride;
-  bool once;  // what is read once need not pass the second-level cache, which then keeps the activations
 
-  void fetch(int64_t offset = 0) const {
-    if (once) {
-      __builtin_prefetch(data + offset, 0, 0);
-    } else {
-      __builtin_prefetch(data + offset, 0, 3);
-    }
-  }
+  void fetch(int64_t offset = 0) const { __builtin_prefetch(data + offset, 0, 3); }
 };
 
 // Input features whose weights stay in the first-level cache while several groups of rows pass: a multiple of 128.
@@ -64,9 +59,9 @@ struct Step {
   // `pair_bytes` of weights make a pair of input features; `done` features of the step are behind.
   Ahead ahead(const uint8_t* w, int64_t pair_bytes, int64_t done) const {
     const int64_t behind = done / 2 * pair_bytes, whole = depth / 2 * pair_bytes;
-    if (!shared) return {w + behind + kPrefetchDistance, pair_bytes, true};
-    if (group > 1) return {w + behind, pair_bytes, false};  // nothing new
-    return {w + whole + (group * whole + behind) / 2, pair_bytes / 2, false};
+    if (!shared) return {w + behind + kPrefetchDistance, pair_bytes};
+    if (group > 1) return {w + behind, pair_bytes};  // nothing new
+    return {w + whole + (group * whole + behind) / 2, pair_bytes / 2};
   }
 };
 
